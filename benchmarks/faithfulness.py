@@ -18,7 +18,7 @@ from benchmarks import documents
 from tf_transfer.comparison import predictions as predictions_lib
 from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.data import glue as glue_data, metrics
-from tf_transfer.reports import reading
+from tf_transfer.reports import reading, tables
 
 COLUMNS = (
     "data, metric",
@@ -67,8 +67,8 @@ def table(root: str) -> str:
                 f"{name}, {metric}",
                 f"{100 * majority:.1f}",
                 approach.replace("_", " "),
-                _spread(live),
-                _spread(cached),
+                tables.spread(live),
+                tables.spread(cached),
                 _interval(
                     [after - before for before, after in zip(live, cached)]
                 ),
@@ -84,10 +84,6 @@ def _data_name(record: RunRecord) -> str:
     name = glue_data.TASKS[record.task].folder
     examples = record.key["max_train_examples"]
     return f"{name}, {examples:,} examples" if examples else name
-
-
-def _spread(values: list[float]) -> str:
-    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
 
 
 def _interval(differences: list[float]) -> str:

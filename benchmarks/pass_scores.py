@@ -36,6 +36,7 @@ from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import engines
+from tf_transfer.reports import tables
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
@@ -263,7 +264,7 @@ def measure(path: str) -> dict[str, Any]:
     command_line.import_tensorflow()
     # OpenVINO and NNCF would send usage statistics.
     sys.modules["openvino_telemetry"] = types.ModuleType("openvino_telemetry")
-    measured: dict[str, Any] = {
+    settings = {
         "model": values.model,
         "examples": values.examples,
         "epochs": values.max_epochs,
@@ -272,9 +273,8 @@ def measure(path: str) -> dict[str, Any]:
         "processor": machine.processor(),
         "openvino": machine.versions()["openvino"],
         "nncf": importlib.metadata.version("nncf"),
-        "code": refresh.find_code(NAME),
-        "tasks": refresh.read_measured(path, NAME).get("tasks", {}),
     }
+    measured = refresh.resume(path, NAME, settings)
     for task in values.tasks:
         if task in measured["tasks"]:
             continue
@@ -329,9 +329,11 @@ def make_table(measured: dict[str, Any]) -> str:
     by_task.append(["---"] * len(by_task[0]))
     for task, case in tasks.items():
         for approach, scores in case["scores"].items():
-            cells = [_spread(pair_draws(scores, p), "+") for p in compared]
+            cells = [
+                tables.spread(pair_draws(scores, p), sign="+") for p in compared
+            ]
             name = f"{task}, {case['metric']}"
-            row = [name, approach, _spread(scores["float32"]), *cells]
+            row = [name, approach, tables.spread(scores["float32"]), *cells]
             by_task.append(row)
     means = [
         [
@@ -369,11 +371,6 @@ def make_table(measured: dict[str, Any]) -> str:
         "them, as mean and standard deviation over the draws:\n\n"
         + documents.as_markdown(by_task)
     )
-
-
-def _spread(values: Sequence[float], sign: str = "") -> str:
-    mean, deviation = statistics.fmean(values), statistics.stdev(values)
-    return f"{mean:{sign}.2f} ± {deviation:.2f}"
 
 
 def main(argv: list[str]) -> None:

@@ -3,14 +3,13 @@
     python -m benchmarks.probe --data=FOLDER --out=experiments/probe
     python -m benchmarks.probe --document=docs/guides/probe.md
 
-FOLDER holds GLUE's RTE, MRPC, STS-B, CoLA and SST-2 as downloaded, and
-`tweets.csv` with the columns `text` and `target`. For each task, the probe and
-the TF-IDF baseline are fitted to five draws of 1,000 training texts (--draws,
---examples) and tested on the development set; every choice is made inside the
-training texts. A probe without words and one that may read one block alone are
-fitted as well: what words and all blocks at once gain is paired over the draws.
-The table has means with their standard deviation over the draws, the standard
-error of the test, the choices, and seconds.
+FOLDER holds `glue` and `tweets`. For each task, the probe and the TF-IDF
+baseline are fitted to five draws of 1,000 training texts (--draws, --examples)
+and tested on the development set; every choice is made inside the training
+texts. A probe without words and one that may read one block alone are fitted as
+well: what words and all blocks at once gain is paired over the draws. The table
+has means with their standard deviation over the draws, the standard error of
+the test, the choices, and seconds.
 """
 
 import collections
@@ -29,7 +28,7 @@ from tf_transfer import train
 from tf_transfer.baselines.probe import Probe
 from tf_transfer.config import command_line
 from tf_transfer.data import metrics
-from tf_transfer.reports import figures
+from tf_transfer.reports import figures, tables
 from tf_transfer.runs.warm import WarmState
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -46,7 +45,7 @@ Case = dict[str, Any]
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_string("data", "glue", "Folder of the data sets.")
+    flags.DEFINE_string("data", "data", "Folder of the data sets.")
     flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_integer("examples", 1000, "Training texts per draw.", 20)
     flags.DEFINE_integer("draws", 5, "Draws of the training texts.", 2)
@@ -60,11 +59,11 @@ def define_flags() -> None:
 def settings_of(task: str, draw: int, approach: str) -> train.Settings:
     """Settings of a run; each draw has a split seed of its own."""
     values = flags.FLAGS
-    about: Case = {"task": task, "data": values.data}
+    about: Case = {"task": task, "data": os.path.join(values.data, "glue")}
     if task == "tweets":
         about = {
             "task": task,
-            "data": os.path.join(values.data, "tweets.csv"),
+            "data": os.path.join(values.data, "tweets", "train.csv"),
             "text_column": "text",
             "label_column": "target",
         }
@@ -193,13 +192,12 @@ def make_table(measured: Case) -> str:
 
 
 def _mean(cases: list[Case]) -> str:
-    scores = [case["test"] for case in cases]
-    return f"{statistics.fmean(scores):.1f} ± {statistics.stdev(scores):.1f}"
+    return tables.spread([case["test"] for case in cases], 1)
 
 
 def _gain(cases: list[Case], others: list[Case]) -> str:
     gains = [a["test"] - b["test"] for a, b in zip(cases, others)]
-    return f"{statistics.fmean(gains):+.1f} ± {statistics.stdev(gains):.1f}"
+    return tables.spread(gains, 1, "+")
 
 
 def measure(out: str) -> Case:

@@ -99,17 +99,22 @@ def find_code(name: str) -> str:
     return result.hash_code()
 
 
-def read_measured(path: str, name: str) -> Record:
-    """What today's code has measured of a result; else an empty record.
+def resume(path: str, name: str, settings: Record) -> Record:
+    """A measurement: its settings, its `code`, and its `tasks` so far.
 
     Args:
-        path: The file, whose `code` is that of `find_code`.
+        path: Its file. Tasks that today's code has measured with these settings
+            are kept.
         name: Of the result.
+        settings: What else decides its numbers, such as the encoder.
     """
-    if not os.path.exists(path):
-        return {}
-    measured = json_files.read_record(path)
-    return measured if measured.get("code") == find_code(name) else {}
+    header = {**settings, "code": find_code(name)}
+    tasks = {}
+    if os.path.exists(path):
+        measured = json_files.read_record(path)
+        if header.items() <= measured.items():
+            tasks = measured["tasks"]
+    return {**header, "tasks": tasks}
 
 
 def hash_code(modules: Iterable[str], package: str = "tf_transfer") -> str:

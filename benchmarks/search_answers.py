@@ -41,12 +41,12 @@ from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
+MODEL = "minilm"  # the encoder that the scripts read as well
 
 
 def define_flags() -> None:
     """Defines the flags of this command."""
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
-    flags.DEFINE_string("model", "minilm", "The encoder.")
     flags.DEFINE_list("examples", ["80", "600", "2000"], "Labelled texts.")
     flags.DEFINE_integer("draws", 1, "Draws of each number of texts.", 1)
     flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
@@ -82,7 +82,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
         [
             *(sys.executable, "-m", "tf_transfer.search"),
             f"--task={os.path.join(folder, 'task.toml')}",
-            f"--model={values.model}",
+            f"--model={MODEL}",
             f"--max_length={values.max_length}",
             f"--budget={budget}",
             f"--out={out}",
@@ -122,7 +122,7 @@ def measure(out: str) -> dict[str, Any]:
         "scripts_code": refresh.hash_code(refresh.SHARED),
     }
     measured: dict[str, Any] = {
-        "model": values.model,
+        "model": MODEL,
         "max_length": values.max_length,
         **codes,
         "cases": read_cases(path, **codes),
@@ -190,7 +190,6 @@ def _measure_case(
         case["others"] = simple_scripts.fit_all(
             parts,
             case["metric"],
-            values.model,
             values.max_length,
             folder,
             cache=os.path.join(values.runs, "cache"),

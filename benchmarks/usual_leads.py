@@ -18,7 +18,7 @@ test score that its choice misses against the best candidate, in points, as a
 mean over orders of the folds.
 
 Finished runs are read from `--runs`, so the same command resumes. The
-measurement starts again if the code has changed.
+measurement starts again if the code or a setting has changed.
 """
 
 import contextlib
@@ -251,13 +251,12 @@ def measure(out: str) -> dict[str, Any]:
     values = flags.FLAGS
     command_line.import_tensorflow()
     path = os.path.join(out, "measured.json")
-    measured: dict[str, Any] = {
+    settings = {
         "model": values.model,
         "max_length": values.max_length,
         "examples": values.examples,
-        "code": refresh.find_code(NAME),
-        "tasks": refresh.read_measured(path, NAME).get("tasks", {}),
     }
+    measured = refresh.resume(path, NAME, settings)
     os.makedirs(out, exist_ok=True)
     warm = WarmState()
     for task in values.tasks:

@@ -63,11 +63,10 @@ def is_cut_from(small, table):
     return all(row in rows for row in small[1:])
 
 
-@pytest.mark.parametrize("section", ["## Time saved", "## Effect on scores"])
-def test_a_headline_table_is_cut_from_the_results(section):
-    """The tables on the cache are in results.md, cell by cell."""
+def test_a_headline_table_is_cut_from_the_results():
+    """The table of the time that the cache saves is in results.md."""
     text = read("docs/guides/feature_cache.md")
-    shown = tables(text.split(section)[1])
+    shown = tables(text.split("## Time saved")[1])
     results = tables(read("experiments/prefix_cache/results.md"))
     assert len(shown[0][0]) <= 6
     assert any(is_cut_from(shown[0], table) for table in results)

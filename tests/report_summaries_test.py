@@ -210,7 +210,7 @@ def test_studies_of_one_title_are_all_printed(capsys):
         )
         for sentence in ("The first.", "The second.")
     ]
-    page = types.SimpleNamespace(sections=sections, summary={})
+    page = types.SimpleNamespace(sections=sections, summary={"searches": []})
     report._print_advice(page)
     assert capsys.readouterr().out == (
         "\nglue\nThe first.\napproach\neverything\n"
@@ -230,6 +230,9 @@ def test_missing_times_are_explained(is_compared, is_timed, capsys):
         advice="The first.",
         table=types.SimpleNamespace(frame=pd.DataFrame({"approach": ["last"]})),
     )
-    report._print_advice(types.SimpleNamespace(sections=[section], summary={}))
+    summary = {"searches": []}
+    report._print_advice(
+        types.SimpleNamespace(sections=[section], summary=summary)
+    )
     is_said = "No times" in capsys.readouterr().out
     assert is_said == (is_compared and not is_timed)

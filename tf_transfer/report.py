@@ -135,7 +135,7 @@ def _report(settings: Settings, roots: Sequence[str]) -> Record:
         "report": os.path.join(out, "report.html"),
         "runs": len(runs),
         "left_out": dict(left_out),
-        "searches": summary.get("searches", []),
+        "searches": summary["searches"],
         "studies": [
             {
                 "title": section.study.title,
@@ -164,8 +164,8 @@ def _print_advice(page: "Page") -> None:
     """Prints the answers of searches; then the first studies' advice."""
     from tf_transfer.reports import advice  # loads pandas
 
-    for search in page.summary.get("searches", ()):
-        lines = advice.show_lines(search["lines"], search.get("table", []))
+    for search in page.summary["searches"]:
+        lines = advice.show_lines(search["lines"], search["table"])
         print(f"\nSearch in {search['path']}\n{lines}")
     for section in page.sections[:SHOWN_STUDIES]:
         print(f"\n{section.study.title}\n{textwrap.fill(section.advice, 79)}")

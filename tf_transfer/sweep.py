@@ -80,13 +80,13 @@ class Settings(Fields):
     hang_minutes: float = setting(
         execute.HANG_MINUTES,
         "Minutes without a step after which a worker is replaced.",
-        at_least=0,
+        above=0,
     )
     worker_gb: float = setting(
         None,
         "Memory of a worker in GB; a worker that takes more is replaced. "
         f"Unset: its share of {execute.SHARE_OF_MEMORY:.0%} of the machine's.",
-        at_least=0,
+        above=0,
     )
     only: str = setting(
         "", "Only the runs with these flags, such as task=rte,seed=0."

@@ -86,14 +86,22 @@ def test_a_result_is_made_once_by_its_code(tmp_path, monkeypatch):
     )
 
 
-def test_what_other_code_has_measured_is_not_resumed(tmp_path):
+def test_other_code_or_settings_are_not_resumed(tmp_path):
     path = tmp_path / "measured.json"
     code = refresh.find_code("usual_leads")
-    assert refresh.read_measured(str(path), "usual_leads") == {}
-    for made, tasks in ((code, {"sst2": 1}), ("other", None), (None, None)):
-        path.write_text(json.dumps({"code": made, "tasks": {"sst2": 1}}))
-        read = refresh.read_measured(str(path), "usual_leads")
-        assert read.get("tasks") == tasks
+    settings = {"examples": 600}
+    began = {"examples": 600, "code": code, "tasks": {}}
+    assert refresh.resume(str(path), "usual_leads", settings) == began
+    for made, examples, tasks in (
+        (code, 600, {"sst2": 1}),
+        (code, 80, {}),
+        ("other", 600, {}),
+        (None, 600, {}),
+    ):
+        measured = {"code": made, "examples": examples, "tasks": {"sst2": 1}}
+        path.write_text(json.dumps(measured))
+        read = refresh.resume(str(path), "usual_leads", settings)
+        assert read == {**began, "tasks": tasks}
 
 
 def test_a_measurement_says_itself_which_code_made_it(tmp_path, monkeypatch):

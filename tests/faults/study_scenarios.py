@@ -16,7 +16,6 @@ from tf_transfer.utils.errors import FullDiskError, UserError
 
 RUNS = 4
 FAILING = 2  # seed of a run
-SCORE = {"accuracy": 0.5}
 
 
 @functools.cache
@@ -147,10 +146,6 @@ def read_answer(root):
     return os.path.relpath(run_paths.find_answer(path), root)
 
 
-def prepare_search(root):
-    run_scenarios.prepare_other(root)
-
-
 SCENARIOS = {
     "sweep": Scenario(
         run_scenarios.prepare_other,
@@ -180,5 +175,7 @@ SCENARIOS = {
         ("out/.sweep/*",),
         litters=True,
     ),
-    "search": Scenario(prepare_search, count_seconds, read_answer, ("out/*",)),
+    "search": Scenario(
+        run_scenarios.prepare_other, count_seconds, read_answer, ("out/*",)
+    ),
 }

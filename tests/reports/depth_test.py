@@ -39,6 +39,10 @@ def study(tmp_path_factory):
     return found
 
 
+def test_without_a_probe_there_is_no_profile():
+    assert figures.draw_profile({}) is None
+
+
 def test_own_runs_are_compared_with_the_best_on_validation(study):
     [base] = [row for row in study.rows if row.is_reference]
     assert base.name == "the probe"

@@ -53,7 +53,7 @@ def test_the_authors_trials_are_marked_and_make_no_times_up(authors):
     assert cola.key["untrained"] == "unknown"
     assert "untrained" not in by_task["mnli"].key
     runs = runs_lib.runs_frame(records, PAPER.varied)
-    unknown = ["seconds", "seconds_per_epoch", "memory", "trainable_parameters"]
+    unknown = ["seconds", "seconds_per_epoch", "trainable_parameters"]
     assert runs[unknown].isna().all(axis=None)
     assert runs_lib.epochs_frame(runs).seconds.isna().all()
     # Ours are not their study.

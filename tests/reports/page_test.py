@@ -50,6 +50,7 @@ def make_page(*groups, paper=PAPER):
     )
     summary = {
         "runs": records,
+        "searches": [],
         "left_out": [],
         "made": {
             "on": "2026-01-01",
@@ -391,3 +392,9 @@ def test_the_probe_has_no_epochs():
     assert rows.loc["last 2", "time per epoch, %"]
     assert not rows.loc["the probe", "time per epoch, %"]
     assert rows.loc["the probe", "time, s"]
+
+
+def test_a_run_of_several_studies_is_listed_once():
+    study = make_page(ALL).sections[0].study
+    runs, epochs = page_lib._list_runs([study, study])
+    assert (len(runs.frame), len(epochs.frame)) == (3, 9)

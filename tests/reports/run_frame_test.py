@@ -58,3 +58,29 @@ def test_without_seconds_of_its_epochs_a_run_has_no_score_within_a_time():
     record = replace(record, epochs=epochs)
     assert math.isnan(runs_lib.score_within(record, 1e9))
     assert math.isnan(runs_lib.interpolated_score(record, 1e9))
+
+
+def make_baseline(task):
+    """TF-IDF on a task, whose key has no setting of encoders."""
+    record = made_up.make_record(PAPER, task, {}, 0, 70, blocks=0)
+    names = ("module", "task", "seed", "data_identity")
+    key = {name: record.key[name] for name in names}
+    key["features"] = "tfidf"
+    return replace(record, path=f"tfidf {task}", approach="tfidf", key=key)
+
+
+def test_a_baseline_is_in_each_study_with_encoders_on_its_task():
+    """On a task without encoders, it is a study of its own."""
+    encoders = [
+        made_up.make_record(PAPER, "rte", {"batch_size": size}, 0, 80)
+        for size in (8, 16)
+    ]
+    baselines = [make_baseline(task) for task in ("rte", "mrpc")]
+    frame = runs_lib.runs_frame([*encoders, *baselines])
+    found = [[*runs.path] for _, runs in runs_lib.studies(frame)]
+    assert sorted(found) == sorted(
+        [
+            ["tfidf mrpc"],
+            *([encoder.path, "tfidf rte"] for encoder in encoders),
+        ]
+    )

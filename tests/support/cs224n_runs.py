@@ -70,8 +70,3 @@ def run_folder(settings):
 def lines_of(settings):
     """What the run's `epochs.jsonl` says."""
     return run_files.epochs_of(run_folder(settings))
-
-
-def config_of(settings):
-    """What the run's `config.json` says."""
-    return run_files.read(run_folder(settings), "config.json")

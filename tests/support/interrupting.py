@@ -23,15 +23,3 @@ def stop_after(monkeypatch, count):
 
     monkeypatch.setattr(trainer.Trainer, "_after_chunk", stop)
     return tasks
-
-
-def count_calls(owner, name, before, assign=setattr):
-    """From now on, calls `before` with the number of each call of a method."""
-    original, calls = getattr(owner, name), []
-
-    def counted(self, *arguments):
-        calls.append(1)
-        before(len(calls))
-        return original(self, *arguments)
-
-    assign(owner, name, counted)

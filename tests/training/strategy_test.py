@@ -59,7 +59,6 @@ def assert_same_numbers(outcome, expected):
 
 # In GB; under the second, half of the rows run the prefix at every step.
 LIMITS = (1.0, 1e-4)
-SHORT = {"trainable_layers": "0", "max_epochs": 1}
 LAST = {"trainable_layers": "1"}
 # No block below is frozen but the embeddings, whose output is stored.
 CACHED = {**LAST, "frozen_prefix": "cached", "cache_dtype": "float32"}

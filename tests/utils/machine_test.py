@@ -18,25 +18,29 @@ def test_a_mapped_file_is_not_our_own_memory(tmp_path):
 
 
 def test_concurrent_runs_are_those_that_compute(tmp_path):
-    """A study and its two trials, a sweep and its run, a benchmark, a shell."""
+    """Studies, trials, sweeps, their runs, a benchmark, a shell, an editor."""
     commands = {
-        10: ("tf_transfer.freezing", 1),
-        11: ("tf_transfer.freezing", 10),
-        12: ("tf_transfer.freezing", 10),
-        20: ("tf_transfer.sweep", 1),
-        21: ("tf_transfer.glue", 20),
-        30: ("benchmarks.frameworks", 1),
+        10: ("python -m tf_transfer.freezing --lr=1", 1),
+        11: ("python -m tf_transfer.freezing --lr=1", 10),
+        12: ("python -m tf_transfer.freezing --lr=1", 10),
+        20: ("python -m tf_transfer.sweep grid.json", 1),
+        21: ("python -m tf_transfer.glue --lr=1", 20),
+        30: ("python -m benchmarks.frameworks", 1),
         31: ("bash", 1),
+        32: ("vi tf_transfer.glue", 1),
+        40: ("python -m tf_transfer glue --lr=1", 1),
+        41: ("python -m tf_transfer sweep grid.json", 1),
+        50: ("python /bin/tf-transfer glue --lr=1", 1),
+        51: ("python /bin/tf-transfer report runs", 1),
     }
-    for number, (module, parent) in commands.items():
+    for number, (command, parent) in commands.items():
         folder = tmp_path / str(number)
         folder.mkdir()
-        (folder / "cmdline").write_bytes(
-            b"\0".join([b"python", b"-m", module.encode(), b"--lr=1"])
-        )
+        words = command.encode().split()
+        (folder / "cmdline").write_bytes(b"\0".join([*words, b""]))
         (folder / "stat").write_text(f"{number} (a ) b) S {parent} 1 1")
-    (tmp_path / "40").mkdir()  # gone while we looked
-    assert machine.concurrent_runs(str(tmp_path)) == 4
+    (tmp_path / "60").mkdir()  # gone while we looked
+    assert machine.concurrent_runs(str(tmp_path)) == 6
 
 
 def test_a_start_of_the_machine_is_read_where_linux_has_it(tmp_path):

@@ -210,7 +210,7 @@ def finish(
     name: str,
     caption: str,
 ) -> Figure:
-    """The part of the report, with a legend below the panels.
+    """The figure of the report, with a legend below the panels.
 
     Args:
         figure: From `make_panels`.
@@ -355,12 +355,14 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     return dict(sorted(profiles.items()))
 
 
-def draw_profile(profiles: Profiles) -> Figure:
-    """The probe's scores above each block, a line per task.
+def draw_profile(profiles: Profiles) -> Figure | None:
+    """The probe's scores above each block, a line per task; None without any.
 
     Args:
-        profiles: See `profiles_of`; one at least.
+        profiles: See `profiles_of`.
     """
+    if not profiles:
+        return None
     figure, [axis] = make_panels(1)
     lines = {}
     for number, (task, profile) in enumerate(sorted(profiles.items())):

@@ -56,7 +56,7 @@ class Section:
         local_verdicts: On claims, for this encoder and data only.
         open_verdicts: Without enough runs to report.
         table, figure: Scores and costs; the figure may be None.
-        figures: What any study has, folded.
+        profile: Depth profile of the probe, folded; None without a probe.
         notes: Sentences, folded.
     """
 
@@ -71,7 +71,7 @@ class Section:
     open_verdicts: list[Verdict]
     table: Table
     figure: Figure | None
-    figures: list[Figure]
+    profile: Figure | None
     notes: list[str]
 
     @property
@@ -119,8 +119,8 @@ class Page:
     @property
     def all_figures(self) -> list[Figure]:
         """All figures, folded ones last."""
-        folded = [f for section in self.sections for f in section.figures]
-        return self.shown_figures + folded
+        profiles = (section.profile for section in self.sections)
+        return [*self.shown_figures, *filter(None, profiles)]
 
     @property
     def all_tables(self) -> list[Table]:
@@ -157,9 +157,9 @@ def make_section(study: Study) -> Section:
     with_runs = [table.keep_runs() for table in paper_tables]
     filled = [table for table in with_runs if len(table.frame)]
     table, figure = _show_costs(name, study)
-    profile = []
-    if profiles := figures.profiles_of(study.runs):
-        profile.append(figures.draw_profile(profiles))
+    profile = figures.draw_profile(figures.profiles_of(study.runs))
+    if profile is not None:
+        [profile] = _prefix(name, [profile])
     paper, local, undecided = _sort_verdicts(study.verdicts)
     return Section(
         name,
@@ -173,7 +173,7 @@ def make_section(study: Study) -> Section:
         undecided,
         table,
         figure,
-        _prefix(name, profile),
+        profile,
         _list_notes(study),
     )
 
@@ -345,6 +345,7 @@ def _list_notes(study: Study) -> list[str]:
 def _list_runs(studies: Sequence[Study]) -> list[Table]:
     """All runs, and all epochs of all runs."""
     runs = pd.concat([study.runs for study in studies])
+    runs = runs.drop_duplicates("path")  # studies share baselines
     shown = pd.DataFrame(
         {
             "experiment": runs.experiment,
@@ -428,7 +429,6 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         mark=lambda verdict: MARKS.get(verdict.word, ""),
         note=describe_note,
         numbers=_find_numbers,
-        profile=advice.describe_profile,
         value=describe_value,
         published=describe_published,
     )

@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -62,7 +62,7 @@ Search = TypedDict(
     {
         "path": str,
         "lines": list[str],
-        "table": NotRequired[list[dict[str, str]]],
+        "table": list[dict[str, str]],
     },
 )
 Reasons = list[tuple[str, str]]  # path, and why it is left out

@@ -94,11 +94,11 @@ def runs_frame(
         `one_answer` (whether all examples have the same answer): of the split
         of `score`;
         `seconds`: to the stopping point, a cached prefix as if this run had
-        built it; `seconds_per_epoch` (of runs that are `timed`); `memory`
-        (bytes); `trainable_parameters`; `total_parameters`; `started`;
-        `environment`: equal for runs timed under the same conditions; `mixed`:
-        whether its epochs were timed in several; `timed`: whether its times may
-        be compared with those of most runs on its texts;
+        built it; `seconds_per_epoch` (of runs that are `timed`);
+        `trainable_parameters`; `started`; `environment`: equal for runs timed
+        under the same conditions; `mixed`: whether its epochs were timed in
+        several; `timed`: whether its times may be compared with those of most
+        runs on its texts;
         `record` (`RunRecord`): what the row is made from;
         `study`: `A`, the largest, `B`, ...; of a baseline that belongs to
         others an empty string, see `studies`; `shared` (dict): settings that a
@@ -109,11 +109,18 @@ def runs_frame(
         {n: v for n, v in s.items() if n not in {*VARIED, *varied}}
         for s in frame.settings
     ]
-    encoders = frame.shared[~frame.baseline]
-    distinct = [*{dump(shared): shared for shared in encoders}.values()]
+    encoders = frame[~frame.baseline]
+    groups = [
+        (group.shared.iloc[0], set(group.task))
+        for _, group in encoders.groupby(encoders.shared.map(dump))
+    ]
     belongs = [
-        baseline and any(shared.items() <= other.items() for other in distinct)
-        for shared, baseline in zip(frame.shared, frame.baseline)
+        row.baseline
+        and any(
+            row.task in tasks and row.shared.items() <= shared.items()
+            for shared, tasks in groups
+        )
+        for row in frame.itertuples()
     ]
     shared_texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
     sizes = shared_texts.value_counts()
@@ -176,9 +183,7 @@ def _make_row(record: RunRecord) -> dict[str, object]:
         "epochs_run": record.epochs_run,
         "stop_reason": record.stop_reason,
         "seconds_per_epoch": number(record.seconds_per_epoch),
-        "memory": number(record.memory),
         "trainable_parameters": number(record.trainable_parameters),
-        "total_parameters": number(record.total_parameters),
         "started": number(record.started),
         "model": model,
         "baseline": baseline,

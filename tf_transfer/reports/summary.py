@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -44,7 +44,7 @@ class Summary(Runs):
 
     version: int
     made: Origin
-    searches: NotRequired[list[reading.Search]]
+    searches: list[reading.Search]
     left_out: reading.Reasons
 
 
@@ -62,8 +62,7 @@ def summarize_folder(root: str) -> Summary:
     left_out += damaged
     if not (runs or searches):
         raise UserError(_describe_unfinished(root, left_out))
-    summary = summarize(runs, left_out, root)
-    return {**summary, "searches": searches}
+    return summarize(runs, left_out, root, searches)
 
 
 def _describe_unfinished(root: str, left_out: reading.Reasons) -> str:
@@ -90,6 +89,7 @@ def summarize(
     runs: Sequence[RunRecord],
     left_out: Iterable[tuple[str, str]],
     root: str,
+    searches: Iterable[reading.Search] = (),
 ) -> Summary:
     """The summary of some records.
 
@@ -97,12 +97,12 @@ def summarize(
         runs: Their records, whose paths start from `root`.
         left_out: (path, reason) of other runs.
         root: Folder of the runs.
+        searches: See `reading.read_searches`.
 
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
-        experiment's `ensembles` joins of several runs come last), `left_out`,
-        `made` (when, where and by which code). That of a folder also has
-        `searches`, see `reading.read_searches`.
+        experiment's `ensembles` joins of several runs come last), `searches`,
+        `left_out`, `made` (when, where and by which code).
     """
     from tf_transfer.comparison import predictions as lib
     from tf_transfer.reports import study  # loads pandas
@@ -126,6 +126,7 @@ def summarize(
         "version": VERSION,
         "made": _describe(runs, time.strftime("%Y-%m-%d")),
         "runs": runs + ensembles,
+        "searches": [*searches],
         "left_out": left_out,
     }
 
@@ -144,7 +145,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     for summary in summaries:
         found += summary["runs"]
         named |= dict(summary["left_out"])
-        searches |= {s["path"]: s for s in summary.get("searches", [])}
+        searches |= {s["path"]: s for s in summary["searches"]}
     runs, others = reading.select_runs(found)
     named |= dict(others)
     for run in runs:  # another summary may have left it out
@@ -216,7 +217,7 @@ def to_json(summary: Summary) -> str:
         f'"made":{_dump(summary["made"])},\n'
         f'"defaults":{shared},\n'
         '"runs":[\n' + ",\n".join(lines) + "\n],\n"
-        f'"searches":{_dump(summary.get("searches", []))},\n'
+        f'"searches":{_dump(summary["searches"])},\n'
         f'"left_out":{_dump(summary["left_out"])}\n}}\n'
     )
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'

@@ -63,7 +63,8 @@ def divide(
         needs_all: Whether a run spreads over all GPUs of its node.
 
     Raises:
-        UserError: No node has room for a worker, or there are too few GPUs.
+        RunError: No node has free CPUs.
+        UserError: There are too few GPUs.
     """
     with_gpus = [node for node in nodes if node.get("GPU", 0) >= 1]
     nodes = with_gpus or [node for node in nodes if node.get("CPU", 0) >= 1]

@@ -197,6 +197,7 @@ class MeasuredRun:
 
     Attributes:
         run: The run.
+        repeat: Equal for runs that take as long, see `_leave_out_repeats`.
         is_finished: Whether it has ended.
         work: Its operations, by `count_work`.
         operations: Of the epochs that it ran, evaluation included.
@@ -208,6 +209,7 @@ class MeasuredRun:
     """
 
     run: Planned
+    repeat: Settings
     is_finished: bool
     work: Work
     operations: float
@@ -278,6 +280,7 @@ class Estimator:
             overhead = max(0.0, wall - build - seconds)
         self._measured[run.name] = MeasuredRun(
             run,
+            _leave_out_repeats(run),
             bool(result),
             work,
             0.0 if run.settings.is_probe else work.count(epochs),
@@ -306,7 +309,7 @@ class Estimator:
         same = [
             one.overhead + one.seconds
             for one in self._measured.values()
-            if one.is_finished and _leave_out_repeats(one.run) == key
+            if one.is_finished and one.repeat == key
         ]
         if same:
             return statistics.fmean(same)

@@ -22,6 +22,7 @@ from tf_transfer.comparison.run_record import (
 )
 from tf_transfer.config.settings import Settings
 from tf_transfer.data import glue
+from tf_transfer.models import loading
 from tf_transfer.reports import claims, reading, study, tables
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training.checkpoint import Arrays
@@ -117,7 +118,7 @@ def make_record(paper: claims.Paper, run: Planned, number: int) -> RunRecord:
         folds = 0
     blocks = 0
     if model:
-        blocks = 24 if "large" in model else 12
+        blocks = loading.read_shape(model, settings.keep_blocks).blocks
     parts = ("embeddings", "pooler", *(f"block {n + 1}" for n in range(blocks)))
     return RunRecord(
         path=f"{name}/{number}",

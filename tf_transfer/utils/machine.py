@@ -12,12 +12,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from tf_transfer._version import __version__
 from tf_transfer.utils.json_files import Record
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # how many runs a sweep has in parallel
+PACKAGE, SCRIPT = b"tf_transfer", b"tf-transfer"
 OUR_MODULES = (b"tf_transfer.", b"benchmarks.")
 IDLE = tuple(  # modules that use next to no processor time
     f"tf_transfer.{name}".encode() for name in ("sweep", "cache", "report")
@@ -131,16 +133,24 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
         with contextlib.suppress(OSError):
             with open(f"{proc}/{process}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
-            if b"-m" in words and any(
-                word.startswith(OUR_MODULES) and word not in IDLE
-                for word in words
-            ):
+            module = _name_module(words)
+            if module.startswith(OUR_MODULES) and module not in IDLE:
                 with open(f"{proc}/{process}/stat", "rb") as file:
                     # After the name in brackets: state, parent, ...
                     fields = file.read().rpartition(b")")[2].split()
                 parents[process] = fields[1].decode()
     count = len(set(parents) - set(parents.values()))
     return max(count, int(os.environ.get(JOBS_VARIABLE, "1")))
+
+
+def _name_module(words: Sequence[bytes]) -> bytes:
+    """The module of a process: that after `-m`, or of `tf-transfer COMMAND`."""
+    for word, module, command in zip(words, words[1:], words[2:]):
+        if word == b"-m" and module != PACKAGE:
+            return module
+        if word == b"-m" or os.path.basename(module) == SCRIPT:
+            return PACKAGE + b"." + command
+    return b""
 
 
 def describe_process() -> Record:
