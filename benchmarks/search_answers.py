@@ -42,6 +42,7 @@ from tf_transfer.utils.errors import UserError
 
 NAME = "search_answers"
 MODEL = "minilm"  # the encoder that the scripts read as well
+MAX_LENGTH = 128  # tokens of a text
 
 
 def define_flags() -> None:
@@ -49,7 +50,6 @@ def define_flags() -> None:
     flags.DEFINE_string("data", "data", "Folder of the data sets.")
     flags.DEFINE_list("examples", ["80", "600", "2000"], "Labelled texts.")
     flags.DEFINE_integer("draws", 1, "Draws of each number of texts.", 1)
-    flags.DEFINE_integer("max_length", 128, "Tokens of a text.", 8)
     flags.DEFINE_list("tasks", list(own_tables.TASKS), "Tasks to search.")
     flags.DEFINE_list("budgets", ["90s", "3m", "5m"], "Budgets of searches.")
     flags.DEFINE_string("runs", "runs/search_answers", "Root of the runs.")
@@ -75,7 +75,6 @@ def search(folder: str, budget: str) -> dict[str, Any]:
     Raises:
         UserError: It failed, or has no answer.
     """
-    values = flags.FLAGS
     out = os.path.join(folder, budget)
     began = time.monotonic()
     done = subprocess.run(
@@ -83,7 +82,7 @@ def search(folder: str, budget: str) -> dict[str, Any]:
             *(sys.executable, "-m", "tf_transfer.search"),
             f"--task={os.path.join(folder, 'task.toml')}",
             f"--model={MODEL}",
-            f"--max_length={values.max_length}",
+            f"--max_length={MAX_LENGTH}",
             f"--budget={budget}",
             f"--out={out}",
             f"--cache_dir={os.path.join(out, 'cache')}",
@@ -123,7 +122,7 @@ def measure(out: str) -> dict[str, Any]:
     }
     measured: dict[str, Any] = {
         "model": MODEL,
-        "max_length": values.max_length,
+        "max_length": MAX_LENGTH,
         **codes,
         "cases": read_cases(path, **codes),
     }
@@ -190,7 +189,7 @@ def _measure_case(
         case["others"] = simple_scripts.fit_all(
             parts,
             case["metric"],
-            values.max_length,
+            MAX_LENGTH,
             folder,
             cache=os.path.join(values.runs, "cache"),
         )

@@ -77,8 +77,8 @@ def test_a_baseline_is_in_each_study_with_encoders_on_its_task():
     ]
     baselines = [make_baseline(task) for task in ("rte", "mrpc")]
     frame = runs_lib.runs_frame([*encoders, *baselines])
-    found = [[*runs.path] for _, runs in runs_lib.studies(frame)]
-    assert sorted(found) == sorted(
+    paths = [[*runs.path] for _, runs in runs_lib.studies(frame)]
+    assert sorted(paths) == sorted(
         [
             ["tfidf mrpc"],
             *([encoder.path, "tfidf rte"] for encoder in encoders),
