@@ -4,21 +4,21 @@
     python -m benchmarks.faithfulness runs [DOCUMENT]
 
 Prints, or writes into a document, a Markdown table of the finished runs: a row
-for each data set and number of blocks, the differences paired by seed.
+for each data set, number of blocks and precision of cached runs, with the
+differences to live runs in float32, paired by seed.
 """
 
-import collections
 import os
 import statistics
 import sys
-
-import scipy.stats
+from collections.abc import Sequence
 
 from benchmarks import documents
 from tf_transfer.comparison import predictions as predictions_lib
+from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.data import glue as glue_data, metrics
-from tf_transfer.reports import reading, tables
+from tf_transfer.reports import reading, run_groups, tables
 
 COLUMNS = (
     "data, metric",
@@ -38,62 +38,77 @@ def table(root: str) -> str:
         root: Folder of run directories.
     """
     records, _ = reading.read_runs(root)
-    groups: dict[tuple[str, str], dict[tuple[bool, int], RunRecord]] = (
-        collections.defaultdict(dict)
+    by_approach = run_groups.group_by(
+        records,
+        lambda record: (record.model, _data_name(record), record.approach),
     )
-    for record in records:
-        group = groups[_data_name(record), record.approach]
-        group[record.cached, record.seed] = record
     predictions = predictions_lib.Predictions(root)
     rows = [COLUMNS, ["---"] * len(COLUMNS)]
-    for (name, approach), group in sorted(groups.items()):
-        seeds = [
-            seed
-            for cached, seed in sorted(group)
-            if not cached and (True, seed) in group
-        ]
-        if len(seeds) < 2:
-            continue
-        live, cached = (
-            [100 * (group[is_cached, seed].test or 0.0) for seed in seeds]
-            for is_cached in (False, True)
+    for (_, name, approach), members in sorted(by_approach.items()):
+        live = {
+            record.seed: record
+            for record in members
+            if not record.cached and record.key["precision"] == "float32"
+        }
+        cached = run_groups.group_by(
+            [record for record in members if record.cached],
+            lambda record: record.key["precision"],
         )
-        record = group[False, seeds[0]]
-        metric = record.metric
-        labels = predictions.read_split(record, "test")["labels"]
-        majority = metrics.majority(metric, labels)
-        rows.append(
-            (
-                f"{name}, {metric}",
-                f"{100 * majority:.1f}",
-                approach.replace("_", " "),
-                tables.spread(live),
-                tables.spread(cached),
-                _interval(
-                    [after - before for before, after in zip(live, cached)]
-                ),
-                str(len(seeds)),
-            )
-        )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        for precision, compared in sorted(cached.items()):
+            trains = approach.replace("_", " ")
+            if precision != "float32":
+                trains += f", {precision}"
+            pairs = [
+                (live[record.seed], record)
+                for record in sorted(compared, key=lambda record: record.seed)
+                if record.seed in live
+            ]
+            if len(pairs) < 2:
+                continue
+            rows.append([name, *_compare(trains, pairs, predictions)])
+    return documents.as_markdown(rows)
+
+
+def _compare(
+    trains: str,
+    pairs: Sequence[tuple[RunRecord, RunRecord]],
+    predictions: predictions_lib.Predictions,
+) -> list[str]:
+    """The cells of live and cached runs, a pair for each seed.
+
+    Args:
+        trains: What they train, in words.
+        pairs: The live and the cached run of each seed.
+        predictions: Of all runs.
+    """
+    live, cached = (
+        [100 * (record.test or 0.0) for record in records]
+        for records in zip(*pairs)
+    )
+    first, _ = pairs[0]
+    labels = predictions.read_split(first, "test")["labels"]
+    differences = [after - before for before, after in zip(live, cached)]
+    error = statistics.stdev(differences) / len(pairs) ** 0.5
+    difference = Estimate(statistics.mean(differences), error, len(pairs) - 1)
+    return [
+        f"{100 * metrics.majority(first.metric, labels):.1f}",
+        trains,
+        tables.spread(live),
+        tables.spread(cached),
+        difference.ranged().show(2, "+"),
+        str(len(pairs)),
+    ]
 
 
 def _data_name(record: RunRecord) -> str:
-    if record.data == "rotten_tomatoes":
-        return "Rotten Tomatoes"
-    name = glue_data.TASKS[record.task].folder
+    """The data set with its size and metric."""
+    name = "Rotten Tomatoes"
+    if record.data != "rotten_tomatoes":
+        name = glue_data.TASKS[record.task].folder
     examples = record.key["max_train_examples"]
-    return f"{name}, {examples:,} examples" if examples else name
-
-
-def _interval(differences: list[float]) -> str:
-    """The mean, and its 95 % interval by Student's t."""
-    count = len(differences)
-    mean = statistics.mean(differences)
-    margin = scipy.stats.t.ppf(0.975, count - 1) * (
-        statistics.stdev(differences) / count**0.5
-    )
-    return f"{mean:+.2f} ({mean - margin:+.2f} to {mean + margin:+.2f})"
+    if examples:
+        name += f", {examples:,} examples"
+    return f"{name}, {record.metric}"
 
 
 if __name__ == "__main__":

@@ -23,12 +23,16 @@ from tests.reports import synthetic
 from tests.support import commands
 from tf_transfer.utils.errors import UserError
 
-SCORES = {"live": (0.80, 0.82, 0.84), "cached": (0.79, 0.83, 0.84)}
+SCORES = {
+    ("live", "float32"): (0.80, 0.82, 0.84),
+    ("cached", "float32"): (0.79, 0.83, 0.84),
+    ("cached", "mixed_bfloat16"): (0.81, 0.83, 0.88),
+}
 
 
 def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
     labels = np.array([0, 0, 0, 1])
-    for prefix, scores in SCORES.items():
+    for (prefix, precision), scores in SCORES.items():
         for seed, score in enumerate(scores):
             synthetic.write(
                 tmp_path,
@@ -37,17 +41,23 @@ def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
                 trainable_layers="2",
                 max_train_examples=5000,
                 frozen_prefix=prefix,
+                precision=precision,
                 seed=seed,
                 prefix=(0.0, 1.0) if prefix == "cached" else None,
                 predictions=(labels, np.ones((4, 1))),
             )
     synthetic.write(tmp_path, [0.1], task="sst2", trainable_layers="1")
-    _, _, row = faithfulness.table(str(tmp_path)).splitlines()
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[:3] == ["SST-2, 5,000 examples, accuracy", "75.0", "last 2"]
-    assert cells[3:5] == ["82.00 ± 2.00", "82.00 ± 2.65"]
+    _, _, *lines = faithfulness.table(str(tmp_path)).splitlines()
+    float32, bfloat16 = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines
+    )
+    assert float32[:3] == ["SST-2, 5,000 examples, accuracy", "75.0", "last 2"]
+    assert float32[3:5] == ["82.00 ± 2.00", "82.00 ± 2.65"]
     # Differences -1, +1, 0: mean 0, deviation 1; t(0.975, 2) = 4.303.
-    assert cells[5:] == ["+0.00 (-2.48 to +2.48)", "3"]
+    assert float32[5:] == ["+0.00 (-2.48 to +2.48)", "3"]
+    assert bfloat16[2:4] == ["last 2, mixed_bfloat16", "82.00 ± 2.00"]
+    # Differences +1, +1, +4: mean 2, deviation 3 ** 0.5.
+    assert bfloat16[5:] == ["+2.00 (-2.30 to +6.30)", "3"]
 
 
 def measured(layers, seconds, cache):
