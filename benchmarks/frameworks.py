@@ -27,13 +27,25 @@ from typing import Any
 from benchmarks import CACHED, HUGGING_FACE, LIVE, measuring
 from benchmarks.measuring import BenchmarkSettings
 from tf_transfer.config import command_line
+from tf_transfer.config.fields import setting
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import UserError
 
 FOLDER = "benchmark"  # below --out
 
 
-def run(settings: BenchmarkSettings) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class FrameworkSettings(BenchmarkSettings):
+    """Settings of this benchmark."""
+
+    profile: bool = setting(
+        False,
+        "Also trace one more epoch of ours, and list its operations by time.",
+        hashed=False,
+    )
+
+
+def run(settings: FrameworkSettings) -> dict[str, Any]:
     """Measures; returns the content of the JSON file."""
     settings = settings.resolve()
     if settings.method != "full":
@@ -144,7 +156,7 @@ def describe(result: dict[str, Any]) -> dict[str, str]:
 def main(argv: Sequence[str] = ()) -> None:
     """Reads the flags, measures, prints and writes."""
     command_line.refuse_words(argv)
-    settings = command_line.from_flags(BenchmarkSettings).resolve()
+    settings = command_line.from_flags(FrameworkSettings).resolve()
     command_line.import_tensorflow()
     result = run(settings)
     for name, cell in describe(result).items():
@@ -164,4 +176,4 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    command_line.command(main, BenchmarkSettings)
+    command_line.command(main, FrameworkSettings)

@@ -4,6 +4,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Callable
+from typing import Self
 
 from tf_transfer.config.fields import setting
 from tf_transfer.data import glue as glue_data
@@ -24,18 +25,13 @@ class BenchmarkSettings(
         256, "Training examples of an epoch, of all lengths in proportion."
     )
     rounds: int = setting(3, "Epochs of each contestant that are counted.")
-    profile: bool = setting(
-        False,
-        "Also trace one more epoch of ours, and list its operations by time.",
-        hashed=False,
-    )
     shape: str = setting(
         "",
         "Blocks and width, such as 12x768 for BERT-base: random weights of "
         "that shape in place of the model's.",
     )
 
-    def resolve(self) -> "BenchmarkSettings":
+    def resolve(self) -> Self:
         """Returns settings with every default filled in, all checked.
 
         Raises:

@@ -11,7 +11,7 @@ import shlex
 import pytest
 
 import tf_transfer
-from benchmarks import measuring
+from benchmarks import frameworks
 from tests.conftest import run_folder, tiny_settings
 from tests.support import commands as commands_lib, own_data, pages, quick
 from tf_transfer import (
@@ -187,7 +187,7 @@ def run_here(module, words):
     """Runs a command in this process, as its module would."""
     parsed = {  # their own tests run them
         "freezing": freezing.Settings,
-        "frameworks": measuring.BenchmarkSettings,
+        "frameworks": frameworks.FrameworkSettings,
         "methods": methods.Settings,
         "multitask": multitask.Settings,
         "search": search.Settings,

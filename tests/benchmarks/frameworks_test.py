@@ -25,7 +25,7 @@ from tf_transfer.utils.errors import UserError
 
 
 def settings(**changes):
-    return measuring.BenchmarkSettings(
+    return frameworks.FrameworkSettings(
         **{
             "task": "rte",
             "data": "sample",
@@ -49,7 +49,7 @@ def call(tmp_path, *arguments):
     code = commands.call(
         frameworks.main,
         lambda: command_line.define_flags(
-            measuring.BenchmarkSettings, "benchmark"
+            frameworks.FrameworkSettings, "benchmark"
         ),
         "--task=rte",
         "--data=sample",
