@@ -84,3 +84,28 @@ def test_a_baseline_is_in_each_study_with_encoders_on_its_task():
             *([encoder.path, "tfidf rte"] for encoder in encoders),
         ]
     )
+
+
+def test_the_probe_is_only_in_studies_of_its_encoder():
+    """Else its score would be next to those of another encoder."""
+
+    def make_run(weights, **changes):
+        record = made_up.make_record(PAPER, "rte", {}, 0, 80)
+        key = {**record.key, "model_identity": weights}
+        return replace(record, path=f"blocks of {weights}", key=key, **changes)
+
+    def make_probe(weights):
+        names = ("module", "task", "seed", "data_identity")
+        record = make_run(weights, blocks=0, approach="probe")
+        key = {name: record.key[name] for name in names}
+        key |= {"model_identity": weights, "features": "frozen"}
+        return replace(record, path=f"probe of {weights}", key=key)
+
+    weights = ["minilm", "mpnet"]
+    frame = runs_lib.runs_frame(
+        [make(each) for make in (make_run, make_probe) for each in weights]
+    )
+    paths = [[*runs.path] for _, runs in runs_lib.studies(frame)]
+    assert sorted(paths) == [
+        [f"blocks of {each}", f"probe of {each}"] for each in weights
+    ]

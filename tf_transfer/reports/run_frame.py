@@ -2,8 +2,9 @@
 
 A *group* is runs that differ by seed alone; a *study* is groups that may be
 compared: they differ in what is trained, in rate and seed, and in what their
-paper varies on purpose. Runs without an encoder, *baselines*, have few
-settings; they belong to every study that has the same values of these.
+paper varies on purpose. Runs that train nothing of an encoder, *baselines*,
+have few settings; they belong to every study that has the same values of these.
+The probe has the weights of the encoder whose states it reads.
 """
 
 import itertools
@@ -85,9 +86,10 @@ def runs_frame(
         nan where not known:
         `path experiment task data data_identity model blocks metric approach
         cached lr seed epochs_run stop_reason` and `sizes` (dict): as recorded;
-        `baseline`: whether it has no encoder, nor a `model`;
+        `baseline`: whether it trains nothing of an encoder, nor has a `model`;
         `settings` (dict): the key without `IDENTITIES`, and `model`, `weights`
-        (their identity) and `max_epochs`;
+        (their identity) and `max_epochs`; of baselines without encoders, none
+        of the three, and of the probe `weights` alone;
         `test`, `validation`: the headline score of each split; `score`: that of
         the test, or of validation where the run tests nothing;
         `metrics` (dict), `majority` (the majority baseline's headline score),
@@ -160,12 +162,10 @@ def _make_row(record: RunRecord) -> dict[str, object]:
     settings = {n: v for n, v in record.key.items() if n not in IDENTITIES}
     baseline = not record.blocks
     model = "" if baseline else record.model
+    if "model_identity" in record.key:  # also of the probe
+        settings["weights"] = record.key["model_identity"]
     if not baseline:
-        settings |= {
-            "model": model,
-            "weights": record.key["model_identity"],
-            "max_epochs": record.max_epochs,
-        }
+        settings |= {"model": model, "max_epochs": record.max_epochs}
         if "combine" in settings:  # the key lacks an equal `head_combine`
             settings.setdefault("head_combine", settings["combine"])
     return {

@@ -18,6 +18,7 @@ from types import ModuleType
 import pandas as pd
 
 from tf_transfer.comparison import decisions
+from tf_transfer.comparison.run_record import Settings
 from tf_transfer.config.experiments import FOLDERS
 from tf_transfer.reports import (
     approaches as approaches_lib,
@@ -49,7 +50,7 @@ class Study:
         verdicts: On the paper's claims.
         margin: The largest loss in points that the reader accepts.
         distinct: Settings by which it differs from the experiment's other
-            studies, with values; empty of the only one.
+            studies of its encoder, with values; empty of the only one.
     """
 
     experiment: str
@@ -177,21 +178,29 @@ def collect(
 def _describe_differences(
     studies: Mapping[str, pd.DataFrame],
 ) -> dict[str, str]:
-    """The settings by which studies differ, of those that all have; by name.
+    """The settings by which studies of an encoder differ, by the study's name.
 
-    Studies that differ in none of these have their letter, too.
+    These are settings that all of them have. Studies that differ in none of
+    these have their letter, too.
     """
-    if len(studies) == 1:
-        return dict.fromkeys(studies, "")
-    shared = [members.shared.iloc[0] for members in studies.values()]
-    common = set.intersection(*map(set, shared)) - {"model"}
+    named = {}
+    by_model = run_groups.group_by(
+        studies.items(), lambda item: item[1].model.max()
+    )
+    for members in by_model.values():
+        shared = {name: runs.shared.iloc[0] for name, runs in members}
+        texts = _describe_settings(list(shared.values()))
+        for name, text in zip(shared, texts):
+            if len(shared) > 1 and (not text or texts.count(text) > 1):
+                text = ", ".join(filter(None, [text, f"study {name}"]))
+            named[name] = text
+    return named
+
+
+def _describe_settings(shared: Sequence[Settings]) -> list[str]:
+    """The settings of each study by which it differs from the others."""
+    common = set.intersection(*map(set, shared))
     differences = approaches_lib.describe_differences(
         [{n: s[n] for n in shared[0] if n in common} for s in shared], ", {}={}"
     )
-    texts = [text.removeprefix(", ") for text in differences]
-    named = {}
-    for name, text in zip(studies, texts):
-        if not text or texts.count(text) > 1:
-            text = ", ".join(filter(None, [text, f"study {name}"]))
-        named[name] = text
-    return named
+    return [text.removeprefix(", ") for text in differences]
