@@ -191,6 +191,36 @@ def test_a_claim_on_an_encoder_is_judged_by_its_runs():
     assert other[0] == "not comparable" and nothing == none
 
 
+def test_runs_of_another_encoder_change_no_verdict():
+    """Neither what is missing nor Holm's correction."""
+    paper = made_up.make_paper(
+        {"sign": -1},
+        {"sign": -1, "tasks": ("cola",)},
+        {"sign": -1, "tasks": ("mrpc",)},
+    )
+    runs = {
+        OTHER: made_up.write_near(paper, {"rte": (79.8, 80), "mrpc": (70, 80)}),
+        "mpnet": made_up.write_near(
+            paper, {"rte": (79.7, 80), "cola": (70, 80)}, model="mpnet"
+        ),
+    }
+
+    def judge(records):
+        frame = runs_lib.runs_frame(records)
+        letters = dict(zip(frame.study, frame.model))
+        return [
+            (one.encoder, letters.get(one.study), one.claim.id, one.reason)
+            + (one.local, one.p if one.study else None)
+            for one in made_up.judge_runs(frame, paper)
+        ]
+
+    together = judge([*runs[OTHER], *runs["mpnet"]])
+    assert len(together) == 6
+    assert sorted(map(str, together)) == sorted(
+        str(one) for records in runs.values() for one in judge(records)
+    )
+
+
 def test_a_task_without_runs_is_missing():
     verdict = judge_one(
         {"sign": -1, "tasks": ("rte", "mrpc", "cola")},

@@ -89,6 +89,7 @@ class Test:
         mean: Of all comparisons, on the scale of the contrast.
         tally: How many of several comparisons are as claimed.
         findings: None where too few runs are known.
+        encoder: The value of `--model`; empty of runs without an encoder.
     """
 
     claim: Claim
@@ -101,12 +102,19 @@ class Test:
     mean: Estimate = UNKNOWN
     tally: str = ""
     findings: Sequence[Finding] = ()
+    encoder: str = ""
 
     @property
     def family(self) -> Hashable:
-        """Equal for tests that are corrected together."""
-        paper = None if self.differences else self.paper
-        return paper, bool(self.claim.reading_of)
+        """Equal for tests that are corrected together.
+
+        Those of runs that are not comparable are the encoder's, so that runs of
+        another encoder do not change them.
+        """
+        owner = ("encoder", self.encoder)
+        if not self.differences:
+            owner = ("paper", self.paper)
+        return owner, bool(self.claim.reading_of)
 
     @property
     def p(self) -> float:
@@ -124,27 +132,37 @@ class Test:
 def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
     """The test of each claim by each study that has runs for it.
 
-    A claim that no study has runs for has one test, without a study, which
-    names what is missing.
+    Where no study of an encoder has runs for a claim on it, the encoder has one
+    test without a study, which names what is missing. A claim on encoders that
+    were not run has one for each that was.
 
     Args:
         runs: Of the paper's experiment, see `run_frame.runs_frame`.
         paper: Its claims.
     """
-    studies = [
-        (study, run_groups.split_tasks(members))
-        for study, members in runs_lib.studies(runs)
-    ]
+    by_encoder = run_groups.group_by(
+        runs_lib.studies(runs), lambda study: str(study[1].model.max())
+    )
+    split = {
+        encoder: [(n, run_groups.split_tasks(members)) for n, members in named]
+        for encoder, named in by_encoder.items()
+    }
     tests = []
     for claim in paper.claims:
-        judged = [
-            test_claim(tasks, paper, claim, study)
-            for study, tasks in studies
-            if _is_for(claim, paper, tasks)
-        ]
-        with_runs = [test for test in judged if test.study]
+        of_claim = []
+        for encoder, studies in split.items():
+            judged = [
+                dataclasses.replace(
+                    test_claim(tasks, paper, claim, study), encoder=encoder
+                )
+                for study, tasks in studies
+                if _is_for(claim, paper, tasks)
+            ]
+            of_claim += [one for one in judged if one.study] or judged[:1]
         nothing = Test(claim, paper.name, "", "no runs of its encoder")
-        tests += with_runs or judged[:1] or [nothing]
+        tests += of_claim or [
+            dataclasses.replace(nothing, encoder=encoder) for encoder in split
+        ]
     return tests
 
 

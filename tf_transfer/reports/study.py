@@ -160,6 +160,7 @@ def collect(
         named = dict(runs_lib.studies(frame))
         distinct = _describe_differences(named)
         for name, members in named.items():
+            encoder = members.model.max()
             studies.append(
                 Study(
                     experiment,
@@ -167,7 +168,12 @@ def collect(
                     approaches_lib.label_runs(members),
                     paper,
                     claims.read_published(folder, experiment),
-                    [v for v in judged if v.study in (name, "")],
+                    [
+                        verdict
+                        for verdict in judged
+                        if verdict.study in (name, "")
+                        and verdict.encoder == encoder
+                    ],
                     margin,
                     distinct[name],
                 )

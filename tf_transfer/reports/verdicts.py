@@ -14,7 +14,7 @@ It is one of four words, and a reason:
 - *not comparable*: something outside the claim is not the paper's, the encoder
   has seen the data before, or a group is not shown to be above the majority
   baseline. The same statistics describe this encoder and data, corrected
-  over all such claims of a report.
+  over all such claims that runs of the encoder judge in a report.
 """
 
 import dataclasses
@@ -52,6 +52,7 @@ class Verdict:
         p: After Holm's correction; nan where nothing was tested.
         local: Of what is not comparable, what it shows on this encoder and
             data; `FAILED`, or `NOT_REPORTED` and why.
+        encoder: See `Test`.
     """
 
     claim: Claim
@@ -66,6 +67,7 @@ class Verdict:
     errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
     p: float = math.nan
     local: str = ""
+    encoder: str = ""
 
     @property
     def is_reported(self) -> bool:
@@ -76,9 +78,9 @@ class Verdict:
 def conclude(tests: Sequence[Test]) -> list[Verdict]:
     """The verdicts of tests, in their order.
 
-    Holm's correction is over all tests of a paper; over those of a report,
-    where they are not comparable. Readings that are judged first are one
-    family, other readings another.
+    Holm's correction is over all tests of a paper; over those of an encoder in
+    a report, where they are not comparable. Readings that are judged first are
+    one family, other readings another.
     """
     decided = [t for t in tests if t.findings and not t.problem]
     factors: dict[Hashable, float] = {}
@@ -122,6 +124,7 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
         test.mean.parts,
         p,
         local,
+        test.encoder,
     )
 
 
