@@ -142,7 +142,8 @@ def test_a_full_model_that_did_not_train_is_no_base(majorities, mark):
     study = made_up.collect(PAPER, trials, published=PUBLISHED)
     [*_, layers] = tables.list_tables(study)
     assert "80.00 ± 0.00" in [*layers.frame["score, here"]]
-    assert "here 0, without MRPC" in tables.list_tables(study)[2].caption
+    caption = tables.list_tables(study)[2].caption
+    assert "here not known; without MRPC" in caption
 
 
 def test_rates_caches_and_kinds_of_full_models_are_curves_of_their_own():
@@ -171,6 +172,15 @@ def test_both_development_sets_of_mnli_are_tasks():
         ("MNLI", "never"),
         ("MNLI-MM", "1"),
     ]
+
+
+def test_what_is_enough_is_next_to_the_published_number_on_the_same_tasks():
+    """CoLA does not count, and RTE was not run."""
+    runs = [write(task=task) for task in ("cola", "mrpc", "stsb")]
+    study = made_up.collect(PAPER, *runs, published=PUBLISHED)
+    caption = tables.list_tables(study)[2].caption
+    here = "here 2 on MRPC and STS-B (published on these: 1)"
+    assert f"published 3, {here}" in caption
 
 
 def test_a_search_has_no_tables():

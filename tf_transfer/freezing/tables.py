@@ -17,11 +17,17 @@ from matplotlib.axes import Axes
 from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.freezing import curves as curves_lib, operating
 from tf_transfer.freezing.curves import Curve, Curves, Published, TITLES
-from tf_transfer.freezing.operating import ALL, authors_mean, plain_mean
+from tf_transfer.freezing.operating import (
+    ALL,
+    authors_mean,
+    plain_mean,
+    Trials,
+)
 from tf_transfer.reports import figures, run_groups, tables
 from tf_transfer.reports.figures import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Table
+from tf_transfer.utils import formatting
 from tf_transfer.utils.json_files import Record
 
 # The tasks on which the paper has all encoders.
@@ -136,30 +142,50 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index(names="tuned")
 
 
-def find_enough(curves: Curves) -> int | None:
-    """The fewest blocks that keep 90 % on every task except CoLA, or None.
+def find_enough(curves: Sequence[Trials]) -> int | None:
+    """The fewest blocks that keep 90 % on each of some tasks; None of none."""
+    points = [
+        operating.operating_point(trials, QUALITY, authors_mean)
+        for trials in curves
+    ]
+    known = [point for point in points if point is not None]
+    return max(known) if known and len(known) == len(points) else None
 
-    Full models that are no base to compare with do not count.
+
+def name_enough(curves: Curves, published: Published) -> str:
+    """The blocks that are enough on our tasks except CoLA, and published ones.
+
+    Full models that are no base to compare with do not count. Their tasks are
+    named.
+
+    Args:
+        curves: See `curves.list_curves`.
+        published: See `Published`.
     """
-    most = 0
-    for key, (trials, mark) in curves.items():
-        if key.task == OUTLIER or mark:
-            continue
-        point = operating.operating_point(trials, QUALITY, authors_mean)
-        if point is None:
-            return None
-        most = max(most, point)
-    return most
-
-
-def name_enough(curves: Curves) -> str:
-    """What `find_enough` finds, and the tasks that it leaves out."""
-    text = _name_blocks(find_enough(curves))
+    counted, text = list_counted(curves), "not known"
+    if counted:
+        text = _name_blocks(find_enough([*counted.values()]))
+        means = [curves_lib.take_means(published, task) for task in counted]
+        theirs = find_enough([one for one in means if ALL in one])
+        text += f" on {formatting.join_words([*counted])} (published on "
+        text += f"these: {_name_blocks(theirs)})"
     left_out = {key.task: None for key, (_, mark) in curves.items() if mark}
     if left_out:
-        text += f", without {', '.join(left_out)}, whose full model is "
+        text += f"; without {', '.join(left_out)}, whose full model is "
         text += run_groups.FAILED
     return text
+
+
+def list_counted(curves: Curves) -> dict[str, Trials]:
+    """The trials that decide what is enough, by task.
+
+    The first curve of each task counts, of those with a base to compare with.
+    """
+    counted: dict[str, Trials] = {}
+    for key, (trials, mark) in curves.items():
+        if key.task != OUTLIER and not mark:
+            counted.setdefault(key.task, trials)
+    return counted
 
 
 def table_of_shares(
@@ -250,7 +276,7 @@ def list_tables(study: Study) -> list[Table]:
     tasks = study.runs.task.replace(TITLES)
     majorities = study.runs.majority.groupby(tasks).max()
     enough = published["operating_points"]["trained_blocks"][encoder]
-    ours = find_enough(curves)
+    ours = find_enough([*list_counted(curves).values()])
     points = [enough] if ours is None else [enough, ours]
     layers = table_of_layers(curves, scores[encoder])
     source = (
@@ -282,7 +308,7 @@ def list_tables(study: Study) -> list[Table]:
             "tables_6_to_9",
             "Tables 6 to 9: test scores with all, enough and no blocks tuned. "
             "Enough keep 90 % on every task except CoLA: published "
-            f"{enough}, here {name_enough(curves)}. {source}",
+            f"{enough}, here {name_enough(curves, scores[encoder])}. {source}",
             tables_6_to_9(layers, points),
         ),
         Table(
@@ -350,7 +376,7 @@ def list_figures(study: Study) -> list[Figure]:
     ]
 
 
-def _relate(trials: operating.Trials) -> list[figures.Point]:
+def _relate(trials: Trials) -> list[figures.Point]:
     """Score less the mean of the full model, by number of blocks."""
     full = plain_mean(trials[ALL])
     return [
