@@ -152,8 +152,8 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
             text += f" The fewest blocks are {_list_fewest(compared)}."
         if shares:
             text += (
-                f" They take {min(shares):.0f} to {max(shares):.0f} % of the "
-                "time of training everything."
+                f" They take {_show_range(shares)} % of the time of training "
+                "everything."
             )
         if probes:
             text += (
@@ -173,11 +173,16 @@ def _list_fewest(compared: Sequence[TaskLosses]) -> str:
         fewest = fewest_blocks.find_fewest(one.block_losses, MARGIN)
         if fewest is not None:
             by_task.setdefault(one.task, []).append(fewest.blocks)
-    texts = []
-    for task, blocks in by_task.items():
-        ends = dict.fromkeys((min(blocks), max(blocks)))
-        texts.append(f"{' to '.join(map(str, ends))} on {task}")
+    texts = [
+        f"{_show_range(blocks)} on {task}" for task, blocks in by_task.items()
+    ]
     return formatting.join_words(texts)
+
+
+def _show_range(values: Sequence[float]) -> str:
+    """The lowest to the highest value, such as `2 to 3`, or the only one."""
+    ends = dict.fromkeys((f"{min(values):.0f}", f"{max(values):.0f}"))
+    return " to ".join(ends)
 
 
 # === The table of losses ===
@@ -208,8 +213,8 @@ def make_losses(losses: Sequence[TaskLosses]) -> str:
     figure = draw_losses(losses)
     return (
         f"{_explain_losses()}\n\n{documents.as_markdown(rows)}\n\n"
-        f"{FAILED_MARK}: the full model, or each number of blocks, is "
-        f"{FAILED}.\n\n"
+        f"{FAILED_MARK}: {FAILED}. At *fewest blocks*, that is so for the full "
+        "model or for each number of blocks.\n\n"
         f"![{figure.caption}](../experiments/how_much/{figure.name}.png)"
     )
 
@@ -239,7 +244,7 @@ def _make_row(one: TaskLosses, study: str) -> list[str]:
         ends = "all" if low is None else f"{low} to {_show_blocks(high)}"
     if fewest is not None:
         number, loss, share = (
-            str(fewest.blocks),
+            f"{fewest.blocks} of {one.depth}",
             _show_loss(fewest),
             _show_number(fewest.share),
         )
@@ -247,15 +252,18 @@ def _make_row(one: TaskLosses, study: str) -> list[str]:
         row.seeds
         for row in (one.everything, *(x.row for x in one.block_losses))
     )
-    score = one.everything.test
-    if not score.is_known:
-        score = one.everything.validation
+    ranged = one.everything.test
+    if not ranged.is_known:
+        ranged = one.everything.validation
+    score = ranged.show(1)
+    if one.everything.note == FAILED:
+        score += FAILED_MARK
     return [
         f"`{one.encoder}`",
         f"{one.task}, {one.metric}",
         f"{one.texts:,}",
         str(trials),
-        score.show(1),
+        score,
         _show_number(one.everything.seconds),
         tried,
         number,
@@ -311,10 +319,17 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
     not their markers.
     """
     encoders = group_by(losses, lambda one: one.encoder)
-    tasks = sorted({_name_line(one) for one in losses if one.known_losses})
+    tasks = sorted(
+        {
+            _name_line(one)
+            for one in losses
+            if one.known_losses or _has_probe(one)
+        }
+    )
     colours = dict(zip(tasks, figures.PALETTE[1:], strict=False))
     figure, axes = figures.make_panels(len(encoders), 4.2)
     shown: figures.Handles = {}
+    stars: figures.Handles = {}
     for axis, (encoder, members) in zip(axes, encoders.items()):
         axis.axhline(0, color=figures.GREY, linewidth=1, linestyle=":")
         axis.axhline(-MARGIN, color=figures.GREY, linewidth=1, linestyle="--")
@@ -322,11 +337,10 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
         for one in members:
             task = _name_line(one)
             points = [x for x in one.known_losses if not math.isnan(x.share)]
-            probe = one.probe
-            if probe is not None and probe.row.difference.is_known:
-                axis.plot(
+            if one.probe is not None and _has_probe(one):
+                [stars[task]] = axis.plot(
                     0,
-                    max(probe.row.difference.value, LOWEST),
+                    max(one.probe.row.difference.value, LOWEST),
                     "*",
                     color=colours[task],
                     markersize=9,
@@ -357,7 +371,7 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
         )
     return figures.finish(
         figure,
-        shown,
+        dict(sorted({**stars, **shown}.items())),
         FIGURE,
         "Score minus that of training everything against the share of its "
         "time, with 95 % intervals. A line is a task in a study, and a point a "
@@ -365,6 +379,11 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
         f"compared. Dashed: a loss of {POINTS}. Losses of more than "
         f"{-LOWEST:.0f} points are below the figure.",
     )
+
+
+def _has_probe(one: TaskLosses) -> bool:
+    """Whether the probe is compared with everything."""
+    return one.probe is not None and one.probe.row.difference.is_known
 
 
 def _name_line(one: TaskLosses) -> str:

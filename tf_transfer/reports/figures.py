@@ -298,15 +298,17 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         f"score minus that of {other}, points",
         f"{label}, % of {other}",
     )
-    return finish(
-        figure,
-        names,
-        "costs",
+    caption = (
         f"Score minus that of {reference.name}, {points[0].task}, with 95 % "
         "intervals. Dashed line: a loss of "
-        f"{advice.describe_points(margin)}. Star: a regression on the frozen "
-        "encoder, or words; at 0 where its time is not compared.",
+        f"{advice.describe_points(margin)}."
     )
+    if any(row.is_baseline for row in points):
+        caption += (
+            " Star: a regression on the frozen encoder, or words; at 0 where "
+            "its time is not compared."
+        )
+    return finish(figure, names, "costs", caption)
 
 
 def _mark(
