@@ -63,11 +63,11 @@ def test_the_page_names_the_output_of_the_runs_that_it_shows():
     )
 
 
-def describe(task, approach, cached, lr, seed, validation_fraction):
+def describe(model, task, approach, cached, lr, seed, validation_fraction):
     """What tells the runs of a freezing study apart."""
     if approach == "probe":
-        return task, approach
-    return task, approach, cached, lr, seed, validation_fraction
+        return model, task, approach
+    return model, task, approach, cached, lr, seed, validation_fraction
 
 
 def test_the_small_grids_have_the_runs_that_the_page_shows(
@@ -75,12 +75,13 @@ def test_the_small_grids_have_the_runs_that_the_page_shows(
 ):
     monkeypatch.chdir(commands.ROOT)
     search, waiting = set(), set()
-    for name in ("embedded", "embedded_probe"):
+    for name in ("embedded", "embedded_mpnet", "embedded_probe"):
         path = f"experiments/freezing/{name}.json"
         for run in grid_lib.expand_all(path, str(tmp_path)):
             settings = run.settings
             (waiting if run.searched else search).add(
                 describe(
+                    settings.model,
                     settings.task,
                     settings.approach,
                     settings.runs_cached,
@@ -92,6 +93,7 @@ def test_the_small_grids_have_the_runs_that_the_page_shows(
     kept = summary_lib.read_summary(os.path.join(FOLDER, "summary.json"))
     shown = {
         describe(
+            run.model,
             run.task,
             run.approach,
             run.cached,
@@ -101,7 +103,7 @@ def test_the_small_grids_have_the_runs_that_the_page_shows(
         )
         for run in kept["runs"]
     }
-    assert len(shown) == len(kept["runs"]) == 120
+    assert len(shown) == len(kept["runs"]) == 276
     assert search <= shown <= search | waiting
     # The search keeps one rate of five.
     assert 5 * len(shown - search) == len(waiting)

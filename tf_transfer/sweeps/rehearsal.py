@@ -104,9 +104,10 @@ def make_record(paper: claims.Paper, run: Planned, number: int) -> RunRecord:
     key = {
         **list_settings(run),
         "data_identity": task,
-        "model_identity": model,
         "module": name,
     }
+    if model:
+        key["model_identity"] = model
     sizes = dict(paper.sizes.get(task, {}))
     if whole := sizes.pop("train_and_validation", 0):
         sizes["validation"] = round(whole * settings.validation_fraction)
