@@ -136,7 +136,9 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
             for _, high in [fewest_blocks.find_range(one.known_losses)]
             if high is not None
         ]
-        half = [one for one in fewest if 2 * one.blocks <= members[0].depth]
+        depth = members[0].depth
+        half = [one for one in fewest if 2 * one.blocks <= depth]
+        most = max(x.blocks for one in members for x in one.block_losses)
         shares = [one.share for one in fewest if not math.isnan(one.share)]
         probes = [x.probe for x in members if x.probe and x.probe.word]
         close = [x for x in probes if x.row.difference.value >= -MARGIN]
@@ -145,8 +147,13 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
             f"In {len(compared)} of {len(members)} comparisons the full model "
             "and some of the last blocks learned. By the means of the trials, "
             f"some of the last blocks lose at most {POINTS} in {len(fewest)} "
-            f"of these, and half of all blocks or fewer do in {len(half)}. The "
-            f"trials suffice to show it in {len(upper_ends) or 'none'}."
+            "of these"
+        )
+        if 2 * most > depth:
+            text += f", and half of all blocks or fewer do in {len(half)}"
+        text += (
+            f". The trials suffice to show it in {len(upper_ends) or 'none'}. "
+            f"At most {most} blocks were tried."
         )
         if fewest:
             text += f" The fewest blocks are {_list_fewest(compared)}."
@@ -161,7 +168,7 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
                 f"{len(close)} of {len(probes)} comparisons, and is shown to "
                 f"lose more in {len(worse)}."
             )
-        blocks = formatting.count(members[0].depth, "block")
+        blocks = formatting.count(depth, "block")
         items.append(f"- **`{encoder}`**, {blocks}. {text}")
     return "\n".join(items)
 
