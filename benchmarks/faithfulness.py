@@ -65,19 +65,18 @@ def table(root: str) -> str:
             ]
             if len(pairs) < 2:
                 continue
-            rows.append([name, *_compare(trains, pairs, predictions)])
+            majority, *scores = _compare(pairs, predictions)
+            rows.append([name, majority, trains, *scores])
     return documents.as_markdown(rows)
 
 
 def _compare(
-    trains: str,
     pairs: Sequence[tuple[RunRecord, RunRecord]],
     predictions: predictions_lib.Predictions,
 ) -> list[str]:
-    """The cells of live and cached runs, a pair for each seed.
+    """The majority baseline's score, and the cells that compare the runs.
 
     Args:
-        trains: What they train, in words.
         pairs: The live and the cached run of each seed.
         predictions: Of all runs.
     """
@@ -92,7 +91,6 @@ def _compare(
     difference = Estimate(statistics.mean(differences), error, len(pairs) - 1)
     return [
         f"{100 * metrics.majority(first.metric, labels):.1f}",
-        trains,
         tables.spread(live),
         tables.spread(cached),
         difference.ranged().show(2, "+"),

@@ -191,6 +191,7 @@ def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
     assert times
     # A study of two encoders has a row of each.
     said = [re.match(r"(\d+) min for (\d+) runs", time) for time in times]
+    assert all(said)
     totals = [sum(int(one[n]) for one in said) for n in (1, 2)]
     assert totals == [round(seconds / 60), len(runs)]
 

@@ -5,7 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks import fewest_blocks, how_much, verdicts_by_encoder
+from benchmarks import (
+    fewest_blocks,
+    how_much,
+    loss_figure,
+    verdicts_by_encoder,
+)
 from benchmarks.fewest_blocks import BlockLoss
 from tests.reports.made_up import (
     ALL,
@@ -64,7 +69,7 @@ def test_the_page_is_what_its_command_makes():
     for name, text in parts.items():
         marks = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
         assert f"\n\n{text}\n\n".join(marks) in page
-    figure = os.path.join(FOLDER, "how_much", f"{how_much.FIGURE}.png")
+    figure = os.path.join(FOLDER, "how_much", f"{loss_figure.FIGURE}.png")
     assert os.path.isfile(figure)
 
 
@@ -147,7 +152,7 @@ def test_each_encoder_has_its_rows_and_its_panel():
     answer = how_much.describe_answer(losses)
     assert "- **`mpnet`**, 12 blocks. In 1 of 1 comparisons" in answer
     assert "The fewest blocks are 2 on rte." in answer
-    assert how_much.draw_losses(losses).png.startswith(b"\x89PNG")
+    assert loss_figure.draw_losses(losses).png.startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

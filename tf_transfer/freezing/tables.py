@@ -143,7 +143,11 @@ def tables_6_to_9(layers: pd.DataFrame, points: Sequence[int]) -> pd.DataFrame:
 
 
 def find_enough(curves: Sequence[Trials]) -> int | None:
-    """The fewest blocks that keep 90 % on each of some tasks; None of none."""
+    """The fewest blocks that keep 90 % on each of some tasks.
+
+    Returns:
+        None if there are no tasks, or one keeps 90 % with no number of blocks.
+    """
     points = [
         operating.operating_point(trials, QUALITY, authors_mean)
         for trials in curves
@@ -162,17 +166,21 @@ def name_enough(curves: Curves, published: Published) -> str:
         curves: See `curves.list_curves`.
         published: See `Published`.
     """
-    counted, text = list_counted(curves), "not known"
+    text = "not known"
+    counted = list_counted(curves)
     if counted:
-        text = _name_blocks(find_enough([*counted.values()]))
+        ours = _name_blocks(find_enough([*counted.values()]))
+        text = f"{ours} on {formatting.join_words([*counted])}"
         means = [curves_lib.take_means(published, task) for task in counted]
-        theirs = find_enough([one for one in means if ALL in one])
-        text += f" on {formatting.join_words([*counted])} (published on "
-        text += f"these: {_name_blocks(theirs)})"
+        if all(ALL in one for one in means):
+            theirs = _name_blocks(find_enough(means))
+            text += f" (published on these: {theirs})"
     left_out = {key.task: None for key, (_, mark) in curves.items() if mark}
     if left_out:
-        text += f"; without {', '.join(left_out)}, whose full model is "
-        text += run_groups.FAILED
+        text += (
+            f"; without {', '.join(left_out)}, whose full model is "
+            f"{run_groups.FAILED}"
+        )
     return text
 
 

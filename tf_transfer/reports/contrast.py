@@ -141,7 +141,7 @@ def test_claims(runs: pd.DataFrame, paper: Paper) -> list[Test]:
         paper: Its claims.
     """
     by_encoder = run_groups.group_by(
-        runs_lib.studies(runs), lambda study: str(study[1].model.max())
+        runs_lib.studies(runs), lambda named: runs_lib.find_model(named[1])
     )
     split = {
         encoder: [(n, run_groups.split_tasks(members)) for n, members in named]

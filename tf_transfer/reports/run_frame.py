@@ -158,6 +158,11 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(name), pd.concat([members, fitting]).copy()
 
 
+def find_model(runs: pd.DataFrame) -> str:
+    """The `--model` of a study's runs; empty if all are baselines."""
+    return str(runs.model.max())
+
+
 def _make_row(record: RunRecord) -> dict[str, object]:
     settings = {n: v for n, v in record.key.items() if n not in IDENTITIES}
     baseline = not record.blocks

@@ -82,7 +82,7 @@ class Study:
     @property
     def model(self) -> str:
         """The value of `--model`; empty if all runs are baselines."""
-        return str(self.runs.model.max())
+        return runs_lib.find_model(self.runs)
 
     @property
     def blocks(self) -> int:
@@ -160,7 +160,7 @@ def collect(
         named = dict(runs_lib.studies(frame))
         distinct = _describe_differences(named)
         for name, members in named.items():
-            encoder = members.model.max()
+            encoder = runs_lib.find_model(members)
             studies.append(
                 Study(
                     experiment,
@@ -191,7 +191,7 @@ def _describe_differences(
     """
     named = {}
     by_model = run_groups.group_by(
-        studies.items(), lambda item: item[1].model.max()
+        studies.items(), lambda item: runs_lib.find_model(item[1])
     )
     for members in by_model.values():
         shared = {name: runs.shared.iloc[0] for name, runs in members}
