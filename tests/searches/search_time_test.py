@@ -198,5 +198,7 @@ def test_a_search_that_is_killed_in_every_run_ends_with_the_same_answer(
             assert len(begun) > 20
     (done, tested, table), killed = found
     assert killed[:2] == (done, tested)
-    scores = [(row["approach"], row["validation"]) for row in table]
-    assert [(r["approach"], r["validation"]) for r in killed[2]] == scores
+    # Rows of equal scores have no order: rounding decides between their leads.
+    scores = {row["approach"]: row["validation"] for row in table}
+    assert {r["approach"]: r["validation"] for r in killed[2]} == scores
+    assert len(killed[2]) == len(table)
