@@ -90,6 +90,22 @@ def test_one_run_named_twice_is_done_once(expand):
     assert len(expand({**GRID, "axes": 2 * GRID["axes"]})) == 16
 
 
+@pytest.mark.parametrize(
+    "experiment, axis, values",
+    [
+        ("multitask", "tasks", ["sentiment", "paraphrase", "similarity"]),
+        ("tweets", "row_order", ["", "order.txt"]),
+        ("tweets", "test_ids", ["", "ids.txt"]),
+        ("tweets", "text_column", ["text", "keyword"]),
+    ],
+)
+def test_runs_on_other_data_are_other_runs(experiment, axis, values, expand):
+    axes = {axis: values, "seed": [0, 1]}
+    flags = {"model": "tiny", "data": "some.csv"}
+    grid = {"experiment": experiment, "flags": flags, "axes": axes}
+    assert len(expand(grid)) == 2 * len(values)
+
+
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
     some = subset.select_runs("grid.json", runs, ["task=rte", "seed=1"])

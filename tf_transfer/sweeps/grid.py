@@ -43,6 +43,12 @@ from tf_transfer.utils.json_files import hash_json, Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
 LONGEST_NAME, SHORT_NAME = 200, 40  # bytes, and letters of a longer one
+# Settings of which the key of a run has the content, once it is read.
+SOURCES = (
+    *("out", "model", "data", "task", "tasks"),
+    *("text_column", "label_column", "id_column", "encoding"),
+    *("test_ids", "row_order"),
+)
 Value = str | bool | int | float  # of a flag
 Values = Annotated[list[Value], msgspec.Meta(min_length=1)]
 Axes = dict[str, Values]
@@ -111,8 +117,7 @@ class Planned:
         """Its settings as text: it needs neither the model nor the data."""
         settings = self.settings
         values = settings_lib.Settings.hashed(settings)  # of no table's content
-        task = getattr(settings, "task", "")
-        sources = settings.out, settings.model, settings.data, task
+        sources = [getattr(settings, name, "") for name in SOURCES]
         return f"{self.experiment.name} {sources} {values}"
 
     @property
