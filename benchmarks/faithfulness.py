@@ -3,9 +3,9 @@
     python -m tf_transfer.sweep experiments/prefix_cache/grid.json
     python -m benchmarks.faithfulness runs [DOCUMENT]
 
-Prints, or writes into a document, a Markdown table of the finished runs: a row
-for each data set, number of blocks and precision of cached runs, with the
-differences to live runs in float32, paired by seed.
+Prints, or writes into a document, a Markdown table of the finished runs of each
+encoder: a row for each data set, number of blocks and precision of cached runs,
+with the differences to live runs in float32, paired by seed.
 """
 
 import os
@@ -31,20 +31,33 @@ COLUMNS = (
 )
 
 
-def table(root: str) -> str:
+def make_tables(root: str) -> dict[str, str]:
     """Returns means, deviations and the difference's interval as Markdown.
 
     Args:
         root: Folder of run directories.
+
+    Returns:
+        The table of each encoder.
     """
     records, _ = reading.read_runs(root)
-    by_approach = run_groups.group_by(
-        records,
-        lambda record: (record.model, _data_name(record), record.approach),
-    )
     predictions = predictions_lib.Predictions(root)
+    by_encoder = run_groups.group_by(records, lambda record: record.model)
+    return {
+        encoder: _make_table(members, predictions)
+        for encoder, members in sorted(by_encoder.items())
+    }
+
+
+def _make_table(
+    records: Sequence[RunRecord], predictions: predictions_lib.Predictions
+) -> str:
+    """The table of an encoder's runs."""
+    by_approach = run_groups.group_by(
+        records, lambda record: (_data_name(record), record.approach)
+    )
     rows = [COLUMNS, ["---"] * len(COLUMNS)]
-    for (_, name, approach), members in sorted(by_approach.items()):
+    for (name, approach), members in sorted(by_approach.items()):
         live = {
             record.seed: record
             for record in members
@@ -112,7 +125,8 @@ def _data_name(record: RunRecord) -> str:
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3) or not os.path.isdir(sys.argv[1]):
         sys.exit("Give the folder of the sweep's runs, and a document to fill.")
-    if len(sys.argv) == 3:
-        documents.fill(sys.argv[2], "faithfulness", table(sys.argv[1]))
-    else:
-        print(table(sys.argv[1]))
+    for encoder, table in make_tables(sys.argv[1]).items():
+        if len(sys.argv) == 3:
+            documents.fill(sys.argv[2], f"faithfulness_{encoder}", table)
+        else:
+            print(f"{encoder}:\n\n{table}\n")

@@ -47,7 +47,11 @@ def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
                 predictions=(labels, np.ones((4, 1))),
             )
     synthetic.write(tmp_path, [0.1], task="sst2", trainable_layers="1")
-    _, _, *lines = faithfulness.table(str(tmp_path)).splitlines()
+    synthetic.write(tmp_path, [0.1], task="sst2", model="mpnet")
+    tables = faithfulness.make_tables(str(tmp_path))
+    assert sorted(tables) == ["mpnet", "tiny"]
+    assert len(tables["mpnet"].splitlines()) == 2
+    _, _, *lines = tables["tiny"].splitlines()
     float32, bfloat16 = (
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines
     )
