@@ -269,6 +269,23 @@ def test_another_alpha_is_another_row_and_never_a_choice():
     assert names[1:] == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
 
 
+def test_a_partly_loaded_encoder_is_not_what_others_are_compared_with():
+    whole, partly = (
+        make_runs(
+            scores, "all", settings={"load_blocks": blocks, "pooler": "trained"}
+        )
+        for blocks, scores in (("all", [80, 81, 79]), ("none", [60, 61, 59]))
+    )
+    probe = {"settings": {"features": "frozen"}, "approach": "probe"}
+    frozen = {"load_blocks": "all", "pooler": "frozen"}
+    rows = make_rows(
+        *(whole, partly, make_runs([75], "0", **probe)),
+        make_runs([70, 71, 69], "0", settings=frozen),
+    )
+    known = [row for row in rows if row.difference.is_known]
+    assert [round(row.difference.value) for row in known] == [-10, -5]
+
+
 @pytest.mark.parametrize(
     "approach, words",
     [

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from tests.reports import made_up
+from tests.reports import made_up, synthetic
 from tests.reports.made_up import ALL, LAST
 from tf_transfer.comparison import estimates, predictions
-from tf_transfer.reports import contrast
+from tf_transfer.reports import contrast, reading
 
 # === Measures ===
 
@@ -210,6 +210,16 @@ def test_folds_against_one_test_set_are_not_compared():
     )["claim_1"]
     assert verdict.word == "not comparable"  # its data are not the paper's
     assert "folds stand against one test set" in verdict.local
+
+
+def test_one_held_out_set_of_a_baseline_is_no_fold(tmp_path):
+    scores = {"accuracy": 0.7}
+    for seed, count in enumerate((1, 3)):
+        folds = count * [scores]
+        synthetic.write(tmp_path, None, task="rte", seed=seed, folds=folds)
+    records, _ = reading.read_runs(str(tmp_path))
+    folds = {record.seed: record.folds for record in records}
+    assert folds == {0: None, 1: 3 * [scores]}
 
 
 def test_groups_on_the_same_folds_are_paired():

@@ -24,7 +24,7 @@ from tf_transfer.utils.formatting import count
 
 # Settings that do not divide approaches, and those that name none. Methods with
 # other options are other approaches, never chosen by scores.
-VARIED = {*runs_lib.VARIED, "untrained"}
+VARIED = {*runs_lib.VARIED, "untrained", "pooler"}
 UNNAMED = {*runs_lib.VARIED} - {*METHOD_OPTIONS, *runs_lib.CACHING}
 
 
@@ -132,7 +132,7 @@ def _leave_out(
 def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """The base of an approach, which may be itself.
 
-    That is training everything with the same other settings. A baseline reads
+    That is training all of a pretrained encoder with the same other settings. A baseline reads
     few settings: it is compared with the only base. Where nothing trains
     everything, the base is the best.
     """
@@ -166,6 +166,8 @@ def _trains_everything(run: runs_lib.FrameRow) -> bool:
     settings = run.settings
     if run.cached or settings.get("untrained"):
         return False
+    if settings.get("load_blocks", "all") != "all":
+        return False  # the rest of the encoder has random weights
     layers, method = settings.get("trainable_layers"), settings.get("method")
     return layers == "all" and method == "full"
 

@@ -399,7 +399,8 @@ def _list_findings(
             word = sizes[0]
         tally = f"{count - len(others)} of {count} {word}"
         if others:
-            tally += f", not {formatting.list_first(others, ', ')}"
+            different = [*dict.fromkeys(others)]
+            tally += f", not {formatting.list_first(different, ', ')}"
         if published:
             tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
         agrees = contradicts = tally

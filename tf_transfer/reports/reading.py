@@ -313,7 +313,8 @@ def _make_record(
     trace_seconds = result.get("trace_seconds")
     is_timed = trace_seconds is not None
     folds = None
-    if not result["best_epoch"] and result["test"]:
+    # A baseline has a line for each fold, or one for its held-out set.
+    if not result["best_epoch"] and result["test"] and len(epochs) > 1:
         folds = [line["test"] for line in epochs]
     memory = max(line["peak_memory_bytes"] or 0 for line in epochs)
     return RunRecord(
