@@ -132,9 +132,9 @@ def _leave_out(
 def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """The base of an approach, which may be itself.
 
-    That is training all of a pretrained encoder with the same other settings. A baseline reads
-    few settings: it is compared with the only base. Where nothing trains
-    everything, the base is the best.
+    That is training all of a pretrained encoder with the same other settings. A
+    baseline reads few settings: it is compared with the only base. Where
+    nothing trains everything, the base is the best.
     """
     full = [other for other in on_task if _trains_everything(other.first)]
     if not full:
