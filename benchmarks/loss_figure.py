@@ -79,8 +79,8 @@ def draw_losses(losses: Sequence[TaskLosses]) -> Figure:
         FIGURE,
         "Score minus that of training everything against the share of its "
         "time, with 95 % intervals. A line is a task in a study, and a point a "
-        "number of last blocks. Stars: the probe, at 0, since its time is not "
-        f"compared. Dashed: a loss of {advice.describe_points(MARGIN)}. "
+        "number of last blocks. Stars: the probe, at 0, whatever its time. "
+        f"Dashed: a loss of {advice.describe_points(MARGIN)}. "
         f"Losses of more than {-LOWEST:.0f} points are below the figure.",
     )
 

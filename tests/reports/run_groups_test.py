@@ -32,6 +32,21 @@ def test_exact_settings_win_over_more_runs():
     assert verdict.word == "agrees" and verdict.value == pytest.approx(10)
 
 
+@pytest.mark.parametrize(
+    "model, found", [("tiny", "frozen"), ("mpnet", "trained")]
+)
+def test_a_new_pooler_trains_where_the_paper_freezes_it(model, found):
+    paper = made_up.make_paper({"sign": 1})
+    runs = []
+    for pooler in ("frozen", "trained"):
+        settings = {"trainable_layers": "0", "pooler": pooler, "model": model}
+        runs += made_up.make_runs(paper, "rte", settings, [70, 71])
+    groups = run_groups.list_groups(runs_lib.runs_frame(runs, ["pooler"]))
+    wanted = {"trainable_layers": "0", "pooler": "frozen"}
+    [group] = run_groups.find_groups(groups, paper, [wanted])
+    assert group.settings["pooler"] == found
+
+
 def test_a_setting_of_one_group_has_the_papers_value_in_the_other():
     """The rate is the claim's: 1e-3 must not stand in for the usual one."""
     claim = {

@@ -208,7 +208,7 @@ def test_figure_2_has_all_his_runs_in_his_two_panels_and_in_ours():
 def test_a_group_is_called_as_in_the_paper(study):
     assert set(study.runs.approach) == {
         *("unfrozen", "frozen", "last two blocks"),
-        *("tfidf", "count", "hash", "unfrozen, loaded blocks: none"),
+        *("tfidf", "count", "hash", "unfrozen (loaded blocks: none)"),
     }
 
 

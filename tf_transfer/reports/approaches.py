@@ -166,8 +166,8 @@ def _trains_everything(run: runs_lib.FrameRow) -> bool:
     settings = run.settings
     if run.cached or settings.get("untrained"):
         return False
-    if settings.get("load_blocks", "all") != "all":
-        return False  # the rest of the encoder has random weights
+    if settings.get("blocks") or settings.get("load_blocks", "all") != "all":
+        return False  # some blocks are frozen, or have random weights
     layers, method = settings.get("trainable_layers"), settings.get("method")
     return layers == "all" and method == "full"
 

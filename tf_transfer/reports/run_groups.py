@@ -26,6 +26,8 @@ from tf_transfer.utils import selection
 CACHING = ("frozen_prefix", *runs_lib.CACHING)
 LIVE = {"frozen_prefix": "live"}
 FAILED = "not shown to be above the majority baseline"
+# Encoders without a pooler: a new one trains where a paper freezes it.
+WITHOUT_POOLER = ("mpnet", "roberta_base_en", "roberta_large_en")
 IN_TURN = 1 / 3  # of the span of starts, see `were_timed_in_turn`
 
 _K = TypeVar("_K", bound=Hashable)
@@ -93,15 +95,21 @@ def _filter(groups: Iterable[Group], wanted: Settings) -> list[Group]:
         if all(
             name in group.settings
             and claims.is_same(
-                group.settings[name], resolve(value, group.first.blocks)
+                group.settings[name], _resolve(name, value, group.first)
             )
             for name, value in wanted.items()
         )
     ]
 
 
-def resolve(value: Setting, blocks: int) -> Setting:
-    """`L/4` as a number of blocks, rounded up; `last 2` as `11-12`."""
+def _resolve(name: str, value: Setting, run: runs_lib.FrameRow) -> Setting:
+    """The value of a setting that a claim names, on the encoder of a run.
+
+    `L/4` is a number of blocks, rounded up, and `last 2` stands for `11-12`.
+    """
+    blocks = run.blocks
+    if name == "pooler" and run.model in WITHOUT_POOLER:
+        return "trained"
     if isinstance(value, str) and value.startswith("L/"):
         return str(-(-blocks // int(value[2:])))
     if isinstance(value, str) and value.startswith("last "):

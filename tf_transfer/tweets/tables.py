@@ -48,7 +48,7 @@ def name_approach(approach: str, settings: Settings) -> str:
     loaded = settings.get("load_blocks", "all")
     if loaded == "all":
         return name
-    return f"{name}, loaded blocks: {loaded}"
+    return f"{name} (loaded blocks: {loaded})"
 
 
 def list_tables(study: Study) -> list[Table]:
