@@ -84,7 +84,7 @@ def test_a_difference_is_that_of_the_published_rows():
     ]
     checked = 0
     for claim in paper.claims:
-        if not claim.published:
+        if not claim.published or claim.reading_of:  # of other epochs
             continue
         measure = "overall" if claim.measure[0] == "score" else claim.measure[0]
         column = published["metrics"].index(measure)
