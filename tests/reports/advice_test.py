@@ -298,6 +298,14 @@ def test_an_approach_has_a_name_in_words(approach, words):
     assert advice.name_approach(approach) == words
 
 
+def test_a_name_has_differing_settings_in_one_order():
+    """A summary keeps them in another one than a run."""
+    one, other = {"folds": 10, "clean": "a"}, {"clean": "b", "folds": 0}
+    expected = [", clean a, folds 10", ", clean b, folds 0"]
+    assert approaches.describe_differences([one, other]) == expected
+    assert approaches.describe_differences([other, one]) == expected[::-1]
+
+
 def test_own_runs_are_held_against_the_best_and_not_against_cut_runs():
     cut = make_runs([60], "all", stop_reason="max_seconds", epochs_run=1)
     runs = made_up.frame([*cut, *make_runs([75], "2")])

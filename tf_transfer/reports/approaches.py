@@ -344,7 +344,8 @@ def describe_differences(
         form: Of a setting, with its name and value.
     """
     texts = [""] * len(groups)
-    for name in dict.fromkeys(name for settings in groups for name in settings):
+    # By name: a summary keeps settings in another order than a run.
+    for name in sorted({name for settings in groups for name in settings}):
         values = [str(plain(settings.get(name, ""))) for settings in groups]
         if len({*values}) > 1:
             for number, value in enumerate(values):
