@@ -96,7 +96,7 @@ def test_one_run_named_twice_is_done_once(expand):
         ("multitask", "tasks", ["sentiment", "paraphrase", "similarity"]),
         ("tweets", "row_order", ["", "order.txt"]),
         ("tweets", "test_ids", ["", "ids.txt"]),
-        ("tweets", "text_column", ["text", "keyword"]),
+        ("stacking", "text_column", ["text", "keyword"]),
     ],
 )
 def test_runs_on_other_data_are_other_runs(experiment, axis, values, expand):

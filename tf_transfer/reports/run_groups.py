@@ -105,11 +105,12 @@ def _filter(groups: Iterable[Group], wanted: Settings) -> list[Group]:
 def _resolve(name: str, value: Setting, run: runs_lib.FrameRow) -> Setting:
     """The value of a setting that a claim names, on the encoder of a run.
 
-    `L/4` is a number of blocks, rounded up, and `last 2` stands for `11-12`.
+    `L/4` is a number of blocks, rounded up, `last 2` stands for `11-12`, and a
+    pooler that the encoder lacks is a new one, which trains.
     """
-    blocks = run.blocks
     if name == "pooler" and run.model in WITHOUT_POOLER:
         return "trained"
+    blocks = run.blocks
     if isinstance(value, str) and value.startswith("L/"):
         return str(-(-blocks // int(value[2:])))
     if isinstance(value, str) and value.startswith("last "):

@@ -43,7 +43,7 @@ from tf_transfer.utils.json_files import hash_json, Record
 
 MOST_RUNS = 100_000  # of a grid that is expanded without --yes
 LONGEST_NAME, SHORT_NAME = 200, 40  # bytes, and letters of a longer one
-# Settings of which the key of a run has the content, once it is read.
+# Settings that no key of a run has: it has the content of what they name.
 SOURCES = (
     *("out", "model", "data", "task", "tasks"),
     *("text_column", "label_column", "id_column", "encoding"),
