@@ -41,7 +41,7 @@ def test_a_difference_that_a_claim_refuses_is_in_no_table(paper):
 
 def test_some_claims_are_refused_and_some_cells_are_marked():
     path = os.path.join(FOLDER, "stacking", "summary.json")
-    [one] = study.collect(summary.read_summary(path), FOLDER)
+    one, _ = study.collect(summary.read_summary(path), FOLDER)  # minilm, mpnet
     tables = study.module_of("stacking").list_tables(one)
     assert any(table.note.startswith("†") for table in tables)
     paper = claims.read_paper(claims.find_file(FOLDER, "stacking"))
