@@ -118,15 +118,14 @@ def test_every_head_of_stacking_has_the_same_rates_the_base_s_among_them(
     for run in grid_lib.expand(name, grid_lib.read_grid(path), str(tmp_path)):
         settings = run.settings
         assert settings.task == task
-        is_usual = settings.lr in paper.rates
         # Small studies have one size, and for pairs another rate of the head.
-        if not name.startswith("embedded"):
-            is_usual &= (
-                settings.head_lr == paper.settings["head_lr"]
-                and settings.max_train_examples == 0
-                and "phase_one_gap" not in run.axes
-            )
-        if is_usual and settings.adaptation != "stack_only":
+        is_usual = name.startswith("embedded") or (
+            settings.head_lr == paper.settings["head_lr"]
+            and settings.max_train_examples == 0
+            and "phase_one_gap" not in run.axes
+        )
+        is_tuned = settings.adaptation != "stack_only"
+        if is_usual and is_tuned and settings.lr in paper.rates:
             model = settings.head, settings.adaptation, settings.pairs
             tried[model].add((settings.lr, settings.seed))
     assert {head for head, *_ in tried} == set(stacking_heads.HEADS[task])
