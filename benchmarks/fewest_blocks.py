@@ -160,9 +160,12 @@ def list_losses(study: Study) -> list[TaskLosses]:
 def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
     """The approaches that others on a task are compared with.
 
-    Without validation to select a rate, only the paper's counts if it was run.
+    Of several recipes, the one that is best on validation counts. Without
+    validation, only the paper's rate counts if it was run.
     """
     bases = [one for one in on_task if one.base is one]
+    if bases and all(one.runs.validation.notna().all() for one in bases):
+        return [max(bases, key=lambda one: one.runs.validation.mean())]
     if study.paper is None:
         return bases
     stated = study.paper.settings_on(study.model).get("lr")
@@ -173,7 +176,8 @@ def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
 def _name_task(base: Approach, bases: Sequence[Approach]) -> str:
     """The task, with the reference where there are several."""
     task = base.first.task
-    return task if len(bases) == 1 else f"{task}, {base.name}"
+    _, _, settings = base.name.partition(", ")
+    return task if len(bases) == 1 else f"{task}, {settings}"
 
 
 def count_blocks(approach: Approach) -> int | None:

@@ -157,7 +157,7 @@ def describe_answer(losses: Sequence[TaskLosses]) -> str:
             f"At most {most} blocks were tried."
         )
         if fewest:
-            text += f" The fewest blocks are {_list_fewest(compared)}."
+            text += f" The fewest blocks: {_list_fewest(compared)}."
         if shares:
             text += (
                 f" They take {_show_range(shares)} % of the time of training "
@@ -184,7 +184,7 @@ def _list_fewest(compared: Sequence[TaskLosses]) -> str:
     texts = [
         f"{_show_range(blocks)} on {task}" for task, blocks in by_task.items()
     ]
-    return formatting.join_words(texts)
+    return ", ".join(texts)
 
 
 def _show_range(values: Sequence[float]) -> str:
@@ -233,7 +233,8 @@ def _explain_losses() -> str:
         "numbers of last blocks that were tried, the fewest whose mean loss "
         f"is at most {POINTS}. *Interval*: from the fewest that are "
         "not shown to lose more, to the fewest that are shown to lose less; "
-        "*all* stands for training everything. Behind a loss is whether it is "
+        "*all* stands for training everything. *Trials*: the fewest of any "
+        "approach in the row. Behind a loss is whether it is "
         f"below {POINTS}: yes and no are shown at 5 % (Holm, over all "
         "rows of the task on the study's page), and *open* means that the "
         "trials are too few to say. *Time*: seconds of training with the "

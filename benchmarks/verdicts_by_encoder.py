@@ -79,10 +79,14 @@ def _compare_signs(claim: Claim, word: str) -> str:
     return AS_CLAIMED if is_claimed else OPPOSITE
 
 
-def _describe(verdict: Verdict) -> str:
+def describe_outcome(verdict: Verdict) -> str:
     """The outcome of a verdict with its value, or why it has none."""
     outcome = find_outcome(verdict)
     if outcome != NO_RESULT:
+        # Comparisons that are judged one by one: how many are as claimed.
+        if verdict.claim.over != "mean" and outcome != UNCLEAR:
+            tally = verdict.local.partition(": ")[2] or verdict.reason
+            outcome += f" ({tally})"
         return f"{outcome}, here {page.describe_value(verdict)}"
     reason = verdict.local.removeprefix(f"{verdicts.NOT_REPORTED}: ")
     if not verdict.study:
@@ -139,7 +143,7 @@ def describe_claims(
             title = f"`{verdict.claim.id}`"
             if results:
                 title += f" ({page.describe_published(verdict)})"
-            titles[_describe(verdict)].append(title)
+            titles[describe_outcome(verdict)].append(title)
     return [f"{', '.join(names)}: {text}" for text, names in titles.items()]
 
 

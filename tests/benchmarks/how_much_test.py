@@ -151,7 +151,7 @@ def test_each_encoder_has_its_rows_and_its_panel():
     assert "| `minilm` | rte" in table and "| `mpnet` | rte" in table
     answer = how_much.describe_answer(losses)
     assert "- **`mpnet`**, 12 blocks. In 1 of 1 comparisons" in answer
-    assert "The fewest blocks are 2 on rte." in answer
+    assert "The fewest blocks: 2 on rte." in answer
     assert loss_figure.draw_losses(losses).png.startswith(b"\x89PNG")
 
 
@@ -169,3 +169,12 @@ def test_another_encoder_has_an_outcome(claim, middles, outcome):
     verdict = judge_near(claim, {"rte": middles})
     assert verdict.word == "not comparable"
     assert verdicts_by_encoder.find_outcome(verdict) == outcome
+
+
+def test_comparisons_judged_one_by_one_have_a_tally():
+    # The mean is as claimed, and one task of two is not.
+    claim = {"over": "each", "sign": -1, "tasks": ("rte", "mrpc")}
+    verdict = judge_near(claim, {"rte": (40, 80), "mrpc": (81, 80)})
+    text = verdicts_by_encoder.describe_outcome(verdict)
+    assert text.startswith("the opposite (1 of 2 lower, not"), text
+    assert "here -19.5" in text

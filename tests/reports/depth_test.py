@@ -1,5 +1,6 @@
 """The probe in a report: its row, its star, and its depth profile."""
 
+import pandas as pd
 import pytest
 
 from tests.support import own_data, quick
@@ -68,6 +69,18 @@ def test_a_probe_is_compared_with_training_everything(rows):
     assert row.difference.value == pytest.approx(
         row.test.value - base.test.value
     )
+
+
+@pytest.mark.parametrize("gain, dropout", [(-1.0, 0.1), (1.0, 0.5)])
+def test_of_several_references_a_probe_has_the_best(study, gain, dropout):
+    runs = study.runs
+    other = runs[runs.trains == "everything"].copy()
+    other["settings"] = [{**s, "dropout": 0.5} for s in other.settings]
+    other["validation"] += gain
+    other["group"] = runs.group.max() + 1
+    frame = pd.concat([runs, other], ignore_index=True)
+    [probe] = [x for x in approaches.list_approaches(frame) if x.is_probe]
+    assert probe.base.first.settings["dropout"] == dropout
 
 
 def test_its_star_is_in_the_first_figure(rows):

@@ -230,17 +230,15 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
     scores, times = {}, {}
     rates: set[float] = set()
     live = study.runs[~study.runs.cached]
-    for task, flag in TASKS.items():
-        for name in APPROACHES:
-            is_so = live.approach == _name_approach(name)
-            runs = live[is_so & (live.task == flag)]
-            if runs.lr.nunique() > 1:
-                rates |= {*runs.lr}
-                timed = runs[runs.timed].groupby("lr")
-                scores[task, name] = _list_points(
-                    runs.groupby("lr"), "lr", "score"
-                )
-                times[task, name] = _list_points(timed, "lr", "seconds")
+    for (task, name), at_best_rate in find_runs(study).items():
+        # All rates, with the same schedule.
+        is_so = live.trains.isin(at_best_rate.trains)
+        runs = live[is_so & (live.task == TASKS[task])]
+        if runs.lr.nunique() > 1:
+            rates |= {*runs.lr}
+            timed = runs[runs.timed].groupby("lr")
+            scores[task, name] = _list_points(runs.groupby("lr"), "lr", "score")
+            times[task, name] = _list_points(timed, "lr", "seconds")
     panels = [
         *_make_panels(scores, "test score, points"),
         *_make_panels(times, "training time, s"),

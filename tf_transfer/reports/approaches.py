@@ -133,8 +133,8 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     """The base of an approach, which may be itself.
 
     That is training all of a pretrained encoder with the same other settings. A
-    baseline reads few settings: it is compared with the only base. Where
-    nothing trains everything, the base is the best.
+    baseline reads few settings: it is compared with the base that is best on
+    validation. Where nothing trains everything, the base is the best.
     """
     full = [other for other in on_task if _trains_everything(other.first)]
     if not full:
@@ -147,6 +147,8 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     ]
     if one in bases:
         return one
+    if one.is_probe and all(x.runs.validation.notna().all() for x in bases):
+        return _find_best(one, bases)
     if len(bases) > 1:  # several rates, which nothing validates
         bases = [base for base in bases if base.first.lr == one.first.lr]
     return bases[0] if len(bases) == 1 else None
