@@ -96,3 +96,14 @@ def test_its_depth_profile_is_a_figure(study):
     profiles = figures.profiles_of(study.runs)
     assert [*profiles] == ["news"]
     assert b"<svg" in figures.draw_profile(profiles).svg
+
+
+def test_a_long_name_takes_several_lines_of_the_legend():
+    figure, [axis] = figures.make_panels(1, 3.0)
+    handle = axis.errorbar([0], [1])
+    name = "output layers, then everything; [CLS] for sentiment; sum of losses"
+    figures.finish(figure, {name: handle}, "costs", "A caption")
+    [text] = figure.legends[0].get_texts()
+    lines = text.get_text().splitlines()
+    assert " ".join(lines) == name
+    assert max(map(len, lines)) <= figures.LEGEND_WIDTH

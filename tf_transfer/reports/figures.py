@@ -7,6 +7,7 @@ can distinguish.
 import dataclasses
 import functools
 import io
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -35,6 +36,7 @@ DPI = 130
 WIDTH = 4.2  # inches, so that text can be read on a page 400 pixels wide
 LONG_LABEL = 20  # characters; two such labels do not fit on one line
 SHORT_LABEL = 12  # fits next to its point
+LEGEND_WIDTH = 52  # characters of a line of the legend
 
 # Options of `Axes.errorbar`.
 Style = TypedDict(
@@ -221,7 +223,7 @@ def finish(
     if handles:
         figure.legend(
             handles.values(),
-            handles.keys(),
+            [textwrap.fill(label, LEGEND_WIDTH) for label in handles],
             loc="outside lower center",
             ncols=1 if max(map(len, handles)) > LONG_LABEL else 2,
             frameon=False,
@@ -271,7 +273,9 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         ]
         trained = [row for row in points if not row.is_baseline]
     is_timed = all(row.time.is_known for row in trained)
-    figure, [axis] = make_panels(1, 2.8 + 0.2 * len(points))
+    # Long names take several lines of the legend.
+    lines = sum(1 + len(row.name) // LEGEND_WIDTH for row in points)
+    figure, [axis] = make_panels(1, 2.8 + 0.2 * lines)
     axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
     names: Handles = {}
