@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tf_transfer.comparison import decisions
 from tf_transfer.comparison.decisions import NO, Row, YES
-from tf_transfer.reports import claims
+from tf_transfer.reports import approaches, claims
 from tf_transfer.reports.approaches import Approach
 from tf_transfer.reports.run_groups import group_by
 from tf_transfer.reports.study import Study
@@ -164,8 +164,8 @@ def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
     validation, only the paper's rate counts if it was run.
     """
     bases = [one for one in on_task if one.base is one]
-    if bases and all(one.runs.validation.notna().all() for one in bases):
-        return [max(bases, key=lambda one: one.runs.validation.mean())]
+    if best := approaches.find_best_validated(bases):
+        return [best]
     if study.paper is None:
         return bases
     stated = study.paper.settings_on(study.model).get("lr")
@@ -176,8 +176,7 @@ def _list_bases(on_task: Sequence[Approach], study: Study) -> list[Approach]:
 def _name_task(base: Approach, bases: Sequence[Approach]) -> str:
     """The task, with the reference where there are several."""
     task = base.first.task
-    _, _, settings = base.name.partition(", ")
-    return task if len(bases) == 1 else f"{task}, {settings}"
+    return task if len(bases) == 1 else f"{task}, {base.name}"
 
 
 def count_blocks(approach: Approach) -> int | None:

@@ -147,8 +147,8 @@ def _find_base(one: Approach, on_task: Sequence[Approach]) -> Approach | None:
     ]
     if one in bases:
         return one
-    if one.is_probe and all(x.runs.validation.notna().all() for x in bases):
-        return _find_best(one, bases)
+    if one.is_probe and (best := find_best_validated(bases)):
+        return best
     if len(bases) > 1:  # several rates, which nothing validates
         bases = [base for base in bases if base.first.lr == one.first.lr]
     return bases[0] if len(bases) == 1 else None
@@ -158,10 +158,17 @@ def _find_best(one: Approach, on_task: Sequence[Approach]) -> Approach:
     """The best approach on the same data: on validation, else on the test."""
     identity = one.first.data_identity
     same_data = [o for o in on_task if o.first.data_identity == identity]
-    validated = [o for o in same_data if o.runs.validation.notna().all()]
-    if validated:
-        return max(validated, key=lambda other: other.runs.validation.mean())
-    return max(same_data, key=lambda other: other.runs.score.mean())
+    return find_best_validated(same_data) or max(
+        same_data, key=lambda other: other.runs.score.mean()
+    )
+
+
+def find_best_validated(some: Sequence[Approach]) -> Approach | None:
+    """The best on validation of the approaches that have such a score."""
+    validated = [one for one in some if one.runs.validation.notna().all()]
+    return max(
+        validated, key=lambda one: one.runs.validation.mean(), default=None
+    )
 
 
 def _trains_everything(run: runs_lib.FrameRow) -> bool:

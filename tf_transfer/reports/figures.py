@@ -274,7 +274,7 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         trained = [row for row in points if not row.is_baseline]
     is_timed = all(row.time.is_known for row in trained)
     # Long names take several lines of the legend.
-    lines = sum(1 + len(row.name) // LEGEND_WIDTH for row in points)
+    lines = sum(len(textwrap.wrap(row.name, LEGEND_WIDTH)) for row in points)
     figure, [axis] = make_panels(1, 2.8 + 0.2 * lines)
     axis.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axis.axhline(-margin, color=GREY, linewidth=1, linestyle="--")
