@@ -278,7 +278,7 @@ def simulate(
 
 def _words_of(verdict: verdicts.Verdict) -> set[str]:
     """The word of a verdict, and whether the size agrees too."""
-    return {verdict.word, verdict.reason} & {*verdicts.WORDS, SIZE}
+    return {verdict.word, verdict.detail} & {*verdicts.WORDS, SIZE}
 
 
 def _welch(scenario: Scenario, runs: pd.DataFrame) -> float:

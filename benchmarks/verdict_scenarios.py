@@ -62,7 +62,7 @@ SAME_TIME = {
     "relative": True,
 }
 TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
-SIZE = contrast.SIGN_AND_SIZE
+SIZE = contrast.PUBLISHED_SIZE
 BOTH = (verdicts.AGREES, verdicts.CONTRADICTS)
 AGREE = (verdicts.AGREES,)
 AGAINST = (verdicts.CONTRADICTS,)

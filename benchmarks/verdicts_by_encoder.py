@@ -8,14 +8,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tf_transfer.reports import claims as claims_lib, page, verdicts
-from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.verdicts import Verdict
+from tf_transfer.reports.verdicts import NO_RESULT, UNCLEAR, Verdict
 
-AS_CLAIMED, OPPOSITE, UNCLEAR = "as claimed", "the opposite", "unclear"
-NO_RESULT = "no result"
-OUTCOMES = (AS_CLAIMED, OPPOSITE, UNCLEAR)
+OUTCOMES = tuple(verdicts.OUTCOMES.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,52 +44,14 @@ def read_statements(path: str) -> list[Statement]:
 # === One verdict ===
 
 
-def find_outcome(verdict: Verdict) -> str:
-    """One of `OUTCOMES`, or `NO_RESULT`.
-
-    Runs of another encoder or data than the paper's count as well.
-    """
-    if not verdict.study:
-        return NO_RESULT
-    if verdict.word != verdicts.NOT_COMPARABLE:
-        words = {
-            verdicts.AGREES: AS_CLAIMED,
-            verdicts.CONTRADICTS: OPPOSITE,
-        }
-        return words.get(verdict.word, UNCLEAR)
-    if not verdict.is_reported:
-        return NO_RESULT
-    word = verdict.local.partition(":")[0]
-    if word == "unclear":
-        return UNCLEAR
-    if word in ("higher", "lower"):
-        return _compare_signs(verdict.claim, word)
-    return OPPOSITE if word.startswith("the opposite") else AS_CLAIMED
-
-
-def _compare_signs(claim: Claim, word: str) -> str:
-    """The outcome of a difference that is shown to be higher or lower."""
-    if claim.kind == "equal":
-        return OPPOSITE
-    is_claimed = claim.direction == (1 if word == "higher" else -1)
-    return AS_CLAIMED if is_claimed else OPPOSITE
-
-
 def describe_outcome(verdict: Verdict) -> str:
     """The outcome of a verdict with its value, or why it has none."""
-    outcome = find_outcome(verdict)
-    if outcome != NO_RESULT:
-        # Comparisons that are judged one by one: how many are as claimed.
-        if verdict.claim.over != "mean" and outcome != UNCLEAR:
-            tally = verdict.local.partition(": ")[2] or verdict.reason
-            outcome += f" ({tally})"
-        return f"{outcome}, here {page.describe_value(verdict)}"
-    reason = verdict.local.removeprefix(f"{verdicts.NOT_REPORTED}: ")
-    if not verdict.study:
-        reason = verdict.reason
-    if reason == FAILED:
-        reason = f"a group is {FAILED}"
-    return f"{NO_RESULT}: {reason}"
+    outcome = verdict.outcome
+    if outcome == NO_RESULT:
+        return f"{outcome}: {verdict.detail}"
+    if outcome != UNCLEAR and verdict.detail:
+        outcome += f" ({verdict.detail})"
+    return f"{outcome}, here {page.describe_value(verdict)}"
 
 
 # === The verdicts of an encoder ===
@@ -137,8 +95,8 @@ def describe_claims(
             if name in (verdict.claim.id, verdict.claim.reading_of)
         ]
         # A claim that has runs in one study may have none in another.
-        members.sort(key=lambda v: (find_outcome(v) == NO_RESULT, not v.study))
-        results = [v for v in members if find_outcome(v) != NO_RESULT]
+        members.sort(key=lambda v: (v.outcome == NO_RESULT, not v.study))
+        results = [v for v in members if v.outcome != NO_RESULT]
         for verdict in results or members[:1]:
             title = f"`{verdict.claim.id}`"
             if results:
@@ -157,9 +115,9 @@ def count_outcomes(
     """
     # Baselines that belong to several studies are counted once.
     results = {
-        (verdict.claim.id, verdict.value): find_outcome(verdict)
+        (verdict.claim.id, verdict.value): verdict.outcome
         for verdict in _list_verdicts(studies, paper, encoder)
-        if find_outcome(verdict) != NO_RESULT
+        if verdict.outcome != NO_RESULT
     }
     counts = collections.Counter(results.values())
     judged = {name for name, _ in results}

@@ -41,7 +41,7 @@ def test_a_ratio_of_times_is_one_of_logarithms():
     ratio, half, difference = made_up.judge(paper, last, whole).values()
     assert ratio.value == pytest.approx(-50)
     assert ratio.low < -50 < ratio.high < -45
-    assert ratio.reason == contrast.SIGN_AND_SIZE
+    assert ratio.detail == contrast.PUBLISHED_SIZE
     # Of half of the time of the second group, it is all.
     assert half.value == pytest.approx(0, abs=1e-9)
     assert half.word == "contradicts"

@@ -87,6 +87,29 @@ def test_a_group_that_did_not_train_is_not_comparable():
     assert judged["claim_2"].word == "agrees"  # there it is the claim
 
 
+@pytest.mark.parametrize(
+    "measure, word", [("last_score", "not comparable"), ("score", "agrees")]
+)
+def test_a_group_that_lost_again_what_it_had_learned_is_not_comparable(
+    measure, word
+):
+    """Its selected epochs are above the baseline, its last ones are not."""
+    paper = made_up.make_paper({"sign": -1, "measure": (measure, measure)})
+    runs = [
+        replace(record, test=selected + record.seed / 1000)
+        for group, last, selected in ((LAST, 52.7, 0.7), (ALL, 80, 0.8))
+        for record in made_up.make_runs(
+            paper,
+            "rte",
+            group,
+            [last, last, last],
+            majorities={"accuracy": 0.527},
+        )
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    assert verdict.word == word
+
+
 def test_a_single_run_may_show_that_its_group_did_not_train():
     verdict = judge_one(
         {"sign": -1}, [52.7], [80], majorities={"accuracy": 0.527}
@@ -128,7 +151,7 @@ def test_a_task_without_one_of_the_groups_is_not_counted(model):
     lacks = "no runs with trainable_layers=4 on rte, and 1 more"
     assert lacks in (
         verdict.reason,
-        verdict.local.removeprefix("not reported: "),
+        verdict.local.removeprefix("no result: "),
     )
     runs += made_up.make_runs(
         paper,

@@ -49,9 +49,9 @@ def test_a_size_agrees_only_where_the_interval_is_within_half_to_twice(seeds):
     if wide.word != "inconclusive":
         is_within = -4 <= wide.low <= wide.high <= -1
         assert wide.word == "agrees"
-        assert (wide.reason == contrast.SIGN_AND_SIZE) == is_within
+        assert (wide.detail == contrast.PUBLISHED_SIZE) == is_within
     near = judge_one(claim, [78, 78.1, 77.9], [80, 80.1, 79.9])
-    assert near.reason == contrast.SIGN_AND_SIZE
+    assert near.detail == contrast.PUBLISHED_SIZE
 
 
 def test_no_difference_needs_an_interval_within_the_margin():
@@ -95,12 +95,12 @@ def test_thirty_points_apart_at_three_seeds_ask_for_more_seeds():
 @pytest.mark.parametrize(
     "size, reason",
     [
-        (2.0, contrast.SIGN_AND_SIZE),
-        (5.0, "the sign; more than twice as large as published"),
-        (0.5, "the sign; less than half as large as published"),
-        (0.8, "the sign; less than half as large as published"),
-        (1.0, "the sign; the size is open"),
-        (4.0, "the sign; the size is open"),
+        (2.0, contrast.PUBLISHED_SIZE),
+        (5.0, "more than twice as large as published"),
+        (0.5, "less than half as large as published"),
+        (0.8, "less than half as large as published"),
+        (1.0, "the size is open"),
+        (4.0, "the size is open"),
     ],
 )
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -111,7 +111,7 @@ def test_a_reason_says_whether_the_size_is_shown(size, reason, sign):
         [80 + sign * size + step for step in near],
         [80 + step for step in near],
     )
-    assert (verdict.word, verdict.reason) == ("agrees", reason)
+    assert (verdict.word, verdict.reason) == ("agrees", f"the sign; {reason}")
     assert (
         judge_one(
             {"sign": sign}, [80 + sign * 2 + s for s in near], [80, 80.1, 80.2]
@@ -211,9 +211,8 @@ def test_the_tally_counts_the_sizes_that_are_published():
     tasks = {"rte": (78, 80), "mrpc": (60, 80)}
     claim = {"tasks": tuple(tasks), "over": "each", "published": -2.0}
     verdict = judge_near(claim, tasks, model="bert_base_en_uncased")
-    assert verdict.reason == "2 of 2 lower; the size on 1"
-    # On another encoder the published size is not looked at.
-    assert judge_near(claim, tasks).local == "shown: 2 of 2 lower"
+    assert verdict.reason == "2 of 2 lower; about as large as published on 1"
+    assert judge_near(claim, tasks).local == f"shown: {verdict.reason}"
 
 
 def test_no_difference_on_each_is_counted_with_its_margin():

@@ -101,6 +101,13 @@ def test_nothing_is_saved_or_lost_by_a_model_that_did_not_train(
     assert not made["table_9"].note  # scores stand as they are
 
 
+def test_a_model_that_lost_again_what_it_had_learned_has_no_final_score():
+    records = write({"all": 80, "4": 69.5}, majorities={"accuracy": 0.7})
+    rows = fill([replace(record, test=0.8) for record in records])
+    assert find(rows["table_b"], task="RTE")["last 4, here"] == "†"
+    assert find(rows["table_a"], task="RTE")["last 4, here"] == "36.00"
+
+
 def test_both_are_at_a_rate_that_both_were_tried_at():
     low = write({"all": 70, "4": 60}, lr=1e-5, validation=0.9)
     high = write({"4": 68}, lr=1e-3, validation=0.95)

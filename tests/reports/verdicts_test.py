@@ -162,8 +162,8 @@ def test_a_p_value_of_0_is_not_divided_by():
             "the opposite is shown: it is not",
         ),
         ((0.5, 0.5), {"claim": {"over": "each"}}, "unclear: nothing is shown"),
-        ((0.01, 1.0), {"problem": "1 run"}, "not reported: 1 run"),
-        ((), {"problem": "no runs"}, "not reported: no runs"),
+        ((0.01, 1.0), {"problem": "1 run"}, "no result: 1 run"),
+        ((), {"problem": "no runs"}, "no result: no runs"),
     ],
 )
 def test_what_is_not_comparable_has_words_of_its_own(p_values, options, local):
@@ -171,7 +171,8 @@ def test_what_is_not_comparable_has_words_of_its_own(p_values, options, local):
     assert verdict.word == "not comparable"
     assert verdict.reason == "encoder minilm"
     assert verdict.local == local
-    assert verdict.is_reported == (not local.startswith("not reported"))
+    has_result = not local.startswith(verdicts.NO_RESULT)
+    assert (verdict.outcome != verdicts.NO_RESULT) == has_result
 
 
 @pytest.mark.parametrize("place, is_failed", [(0, True), (2, True), (3, False)])
@@ -181,8 +182,8 @@ def test_a_group_that_did_not_train_shows_nothing(place, is_failed):
     differences[place] = f"last_2 is {verdicts.FAILED} on rte"
     verdict = conclude(0.01, 1.0, differences=differences)
     assert verdict.reason == "; ".join([*differences[:3], "and 1 more"])
-    assert (verdict.local == verdicts.FAILED) == is_failed
-    assert verdict.is_reported != is_failed
+    assert (verdict.outcome == verdicts.NO_RESULT) == is_failed
+    assert (verdict.detail == f"a group is {verdicts.FAILED}") == is_failed
 
 
 # === Seeds that would decide ===

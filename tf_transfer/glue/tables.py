@@ -109,11 +109,14 @@ def table_b(study: Study) -> pd.DataFrame:
     def subtract(last: pd.DataFrame, base: pd.DataFrame) -> float:
         return final_score(last) - final_score(base)
 
-    return _compare(study, "score_difference", subtract)
+    return _compare(study, "score_difference", subtract, "last_score")
 
 
 def _compare(
-    study: Study, published: str, compare: Callable[..., float]
+    study: Study,
+    published: str,
+    compare: Callable[..., float],
+    measure: str = "score",
 ) -> pd.DataFrame:
     """Published numbers and ours, of each task and the mean of four.
 
@@ -123,6 +126,7 @@ def _compare(
         study: Whose runs are ours.
         published: The name of the paper's numbers.
         compare: Function of the runs of last blocks and of fine-tuning.
+        measure: See `tables.find_mark`.
     """
     pairs = find_pairs(study)
     values = {
@@ -139,7 +143,7 @@ def _compare(
         for name in LAST:
             mean = float(np.mean([values[task, name] for task in tasks]))
             groups = [runs for task in tasks for runs in pairs[task][name]]
-            ours = tables.show_difference(mean, groups)
+            ours = tables.show_difference(mean, groups, measure=measure)
             row |= tables.pair(name, str(printed.get(name, "")), ours)
         if printed or any(row[f"{name}, here"] for name in LAST):
             rows.append(row)

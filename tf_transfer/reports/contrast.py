@@ -20,7 +20,7 @@ from tf_transfer.reports.claims import Claim, Paper
 from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
-SIGN_AND_SIZE = "sign and size"
+PUBLISHED_SIZE = "about as large as published"
 # Tasks whose data an encoder was trained on before: Quora's questions, both NLI
 # sets, and SQuAD, from which QNLI is made.
 TRAINED_ON = dict.fromkeys(
@@ -209,8 +209,7 @@ def test_claim(
         if claim.over != "mean":
             single = [contrast.estimate() for contrast in contrasts]
         names = [one.name for one in comparisons]
-        published = 0.0 if differences else claim.published
-        tally, findings = _list_findings(claim, names, single, published)
+        tally, findings = _list_findings(claim, names, single, not differences)
     if len(claim.at) > 1:
         # The scores of a run at several times share its luck.
         mean = Estimate(mean.value, 0.0, math.nan)
@@ -315,8 +314,12 @@ def _find_incomparable(
 ) -> Iterator[str]:
     """Why groups cannot be compared, apart from settings, a clause each."""
     for comparison in comparisons:
-        for name, runs in zip(("first", "second"), comparison.runs):
-            if name not in claim.may_fail and run_groups.did_not_train(runs):
+        for name, measure, runs in zip(
+            ("first", "second"), claim.measure, comparison.runs
+        ):
+            if name not in claim.may_fail and run_groups.did_not_train(
+                runs, measure
+            ):
                 approach, lr = runs.approach.iloc[0], runs.lr.iloc[0]
                 yield f"{approach} at {lr:g} is {FAILED} on {comparison.task}"
         texts = {cell.texts for cell in comparison.cells} - {None}
@@ -374,7 +377,7 @@ def _list_findings(
     claim: Claim,
     names: Sequence[str],
     single: Sequence[Estimate],
-    published: float,
+    is_comparable: bool,
 ) -> tuple[str, list[Finding]]:
     """The tally of several comparisons, and what they may show.
 
@@ -382,12 +385,17 @@ def _list_findings(
         claim: What is judged.
         names: Of the comparisons.
         single: What has to be as claimed: the mean, or each comparison.
-        published: The paper's value, where the runs are comparable with it.
+        is_comparable: Whether a size below the paper's contradicts it.
     """
     low, high = bounds = region(claim)
     count = len(single)
-    sizes = [_describe_size(claim, abs(published), one) for one in single]
-    agrees, contradicts, needed, tally = sizes[0], "the opposite", count, ""
+    sizes = [describe_size(claim, one) for one in single]
+    agrees, contradicts, needed, tally = "the sign", "the opposite", count, ""
+    within = f"within {claim.margin:g} {claim.unit}"
+    if claim.kind == "equal":
+        agrees = within
+    elif sizes[0]:
+        agrees += f"; {sizes[0]}"
     if claim.over != "mean":
         others = [
             name
@@ -396,13 +404,13 @@ def _list_findings(
         ]
         word = "higher" if claim.direction > 0 else "lower"
         if claim.kind == "equal":
-            word = sizes[0]
+            word = within
         tally = f"{count - len(others)} of {count} {word}"
         if others:
             different = [*dict.fromkeys(others)]
             tally += f", not {formatting.list_first(different, ', ')}"
-        if published:
-            tally += f"; the size on {sizes.count(SIGN_AND_SIZE)}"
+        if any(sizes):
+            tally += f"; {PUBLISHED_SIZE} on {sizes.count(PUBLISHED_SIZE)}"
         agrees = contradicts = tally
         needed = {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
     inside = [one.p_within(*bounds) for one in single]
@@ -412,8 +420,9 @@ def _list_findings(
         Finding(True, agrees, conjunction(inside, needed)),
         Finding(False, contradicts, conjunction(outside, count - needed + 1)),
     ]
-    if published and claim.kind != "equal" and claim.over == "mean":
-        half = scale(claim, published / 2)
+    has_size = claim.published and claim.kind != "equal"
+    if is_comparable and has_size and claim.over == "mean":
+        half = scale(claim, claim.published / 2)
         p = single[0].p_within(*sorted((half, -math.copysign(math.inf, half))))
         reason = "any difference is below half of the published one"
         findings.append(Finding(False, reason, p))
@@ -427,19 +436,21 @@ def region(claim: Claim) -> tuple[float, float]:
     return (0.0, math.inf) if claim.direction > 0 else (-math.inf, 0.0)
 
 
-def _describe_size(claim: Claim, size: float, estimate: Estimate) -> str:
-    """The shown part of a claim: its sign, and its size if that is shown."""
-    if claim.kind == "equal":
-        return f"within {claim.margin:g} {claim.unit}"
-    if not size:
-        return "the sign"
+def describe_size(claim: Claim, estimate: Estimate) -> str:
+    """How large a difference is beside the published one, if there is one.
+
+    It is as large where its interval lies within half to twice of it.
+    """
+    size = abs(claim.published)
+    if claim.kind == "equal" or not size:
+        return ""
     near, far = sorted(
         claim.direction * show(claim, end) for end in estimate.interval()
     )
     if size / 2 <= near and far <= 2 * size:
-        return SIGN_AND_SIZE
+        return PUBLISHED_SIZE
     if far < size / 2:
-        return "the sign; less than half as large as published"
+        return "less than half as large as published"
     if near > 2 * size:
-        return "the sign; more than twice as large as published"
-    return "the sign; the size is open"
+        return "more than twice as large as published"
+    return "the size is open"

@@ -274,7 +274,7 @@ def _sort_verdicts(
             undecided.append(verdict)
         elif verdict.word != verdicts_lib.NOT_COMPARABLE:
             paper.append(verdict)
-        elif verdict.is_reported:
+        elif verdict.outcome != verdicts_lib.NO_RESULT:
             local.append(verdict)
         else:
             undecided.append(verdict)

@@ -386,15 +386,22 @@ def were_timed_in_turn(groups: Sequence[pd.DataFrame]) -> bool:
 # === The majority baseline ===
 
 
-def did_not_train(runs: pd.DataFrame) -> bool:
+def did_not_train(runs: pd.DataFrame, measure: str = "score") -> bool:
     """Whether runs are not shown to be above the majority baseline.
 
     That is a one-sided test at 5 %, over the seeds and the test texts; where no
     predictions are stored, with the variance over texts of a model that has
     learned nothing. Where half of the runs or more score no more than the
     baseline, or give one answer, no test is made.
+
+    Args:
+        runs: Of a group.
+        measure: What is compared. Of `last_score`, runs that lost again what
+            they had learned by the selected epoch are not above the baseline.
     """
     score, majority = runs.score.to_numpy(), float(runs.majority.mean())
+    if measure == "last_score":
+        score = np.array(runs_lib.measure_all(measure, runs))
     failed = (score <= runs.majority + 1e-9) | runs.one_answer.to_numpy(bool)
     if failed.mean() >= 0.5:
         return True

@@ -186,10 +186,15 @@ def find_pair(
     return one.runs, other.runs
 
 
-def find_mark(groups: Iterable[pd.DataFrame]) -> str:
-    """The mark of `NOTES` in place of what compares runs; empty for none."""
+def find_mark(groups: Iterable[pd.DataFrame], measure: str = "score") -> str:
+    """The mark of `NOTES` in place of what compares runs; empty for none.
+
+    Args:
+        groups: The runs that are compared.
+        measure: See `run_groups.did_not_train`.
+    """
     for runs in groups:
-        if groups_lib.did_not_train(runs):
+        if groups_lib.did_not_train(runs, measure):
             return "†"
         if not groups_lib.has_baseline(runs):
             return "‡"
@@ -197,7 +202,10 @@ def find_mark(groups: Iterable[pd.DataFrame]) -> str:
 
 
 def show_difference(
-    value: float, groups: Iterable[pd.DataFrame], sign: str = ""
+    value: float,
+    groups: Iterable[pd.DataFrame],
+    sign: str = "",
+    measure: str = "score",
 ) -> str:
     """A difference, saving or gain, or the mark in its place; see `find_mark`.
 
@@ -205,8 +213,11 @@ def show_difference(
         value: The difference; nan if it is not known.
         groups: The runs that are compared.
         sign: See `number`.
+        measure: See `find_mark`.
     """
-    return "" if pd.isna(value) else find_mark(groups) or number(value, 2, sign)
+    if pd.isna(value):
+        return ""
+    return find_mark(groups, measure) or number(value, 2, sign)
 
 
 # === The errors of a run ===

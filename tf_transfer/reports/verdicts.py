@@ -25,7 +25,7 @@ from tf_transfer.comparison import estimates
 from tf_transfer.comparison.estimates import Estimate
 from tf_transfer.reports import run_groups
 from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.contrast import region, show, Test
+from tf_transfer.reports.contrast import describe_size, region, show, Test
 from tf_transfer.reports.run_groups import FAILED
 from tf_transfer.utils import formatting
 
@@ -33,8 +33,16 @@ AGREES, CONTRADICTS = "agrees", "contradicts"
 INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
 WORDS = (AGREES, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 
+# What runs show of a claim, comparable with the paper's or not.
+AS_CLAIMED, OPPOSITE, UNCLEAR = "as claimed", "the opposite", "unclear"
+NO_RESULT = "no result"
+OUTCOMES = {
+    AGREES: AS_CLAIMED,
+    CONTRADICTS: OPPOSITE,
+    INCONCLUSIVE: UNCLEAR,
+}
+
 ALPHA = 1 - estimates.LEVEL
-NOT_REPORTED = "not reported"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +58,11 @@ class Verdict:
         value, low, high: Ours, with its 95 % interval; nan where not known.
         errors: Standard errors of the value by source, see `estimates`.
         p: After Holm's correction; nan where nothing was tested.
-        local: Of what is not comparable, what it shows on this encoder and
-            data; `FAILED`, or `NOT_REPORTED` and why.
+        outcome: One of `OUTCOMES`, or `NO_RESULT`.
+        detail: Behind the outcome: how large the difference is beside the
+            published one, how many of several comparisons are as claimed, or
+            why there is none.
+        local: Of what is not comparable, its outcome in words of its own.
         encoder: See `Test`.
     """
 
@@ -66,13 +77,10 @@ class Verdict:
     high: float = math.nan
     errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
     p: float = math.nan
+    outcome: str = NO_RESULT
+    detail: str = ""
     local: str = ""
     encoder: str = ""
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether runs that are not comparable show enough to be reported."""
-        return self.local != FAILED and not self.local.startswith(NOT_REPORTED)
 
 
 def conclude(tests: Sequence[Test]) -> list[Verdict]:
@@ -103,11 +111,16 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
         factor: Of Holm's correction; None where nothing can be concluded.
     """
     word, reason, p, local = INCONCLUSIVE, test.problem, math.nan, ""
+    outcome, detail = NO_RESULT, test.problem
     if factor is not None:
         p = min(1.0, factor * test.p)
         word, reason = _choose_word(test, factor)
+        outcome = OUTCOMES[word]
+        detail = _describe_outcome(test, outcome, reason)
+    if any(FAILED in clause for clause in test.differences[:3]):
+        outcome, detail = NO_RESULT, f"a group is {FAILED}"
     if test.differences:
-        local = _describe_locally(test, word, reason)
+        local = _describe_locally(test, outcome, detail)
         word = NOT_COMPARABLE
         reason = formatting.list_first(test.differences, most=3)
     low, high = (show(test.claim, end) for end in test.mean.interval())
@@ -123,6 +136,8 @@ def _conclude(test: Test, factor: float | None) -> Verdict:
         high,
         test.mean.parts,
         p,
+        outcome,
+        detail,
         local,
         test.encoder,
     )
@@ -146,20 +161,26 @@ def _choose_word(test: Test, factor: float) -> tuple[str, str]:
     return INCONCLUSIVE, "; ".join(filter(None, [reason, test.tally, needed]))
 
 
-def _describe_locally(test: Test, word: str, reason: str) -> str:
-    """The result of runs that are not comparable, in other words."""
-    if any(FAILED in clause for clause in test.differences[:3]):
-        return FAILED
-    if not test.findings or test.problem:
-        return f"{NOT_REPORTED}: {test.problem}"
-    if word == INCONCLUSIVE:
-        return f"unclear: {reason}"
+def _describe_outcome(test: Test, outcome: str, reason: str) -> str:
+    """What stands behind an outcome, a clause; see `Verdict`."""
+    if outcome == UNCLEAR or test.claim.over != "mean":
+        return reason
+    if outcome == AS_CLAIMED:
+        return describe_size(test.claim, test.mean)
+    return ""
+
+
+def _describe_locally(test: Test, outcome: str, detail: str) -> str:
+    """The outcome of runs that are not comparable, in other words."""
+    if outcome in (NO_RESULT, UNCLEAR):
+        return f"{outcome}: {detail}"
     if test.claim.over != "mean":
-        is_so = "shown" if word == AGREES else "the opposite is shown"
-        return f"{is_so}: {reason}"
-    if test.claim.kind == "equal" and word == AGREES:
+        is_so = "shown" if outcome == AS_CLAIMED else "the opposite is shown"
+        return f"{is_so}: {detail}"
+    if test.claim.kind == "equal" and outcome == AS_CLAIMED:
         return "no difference beyond the margin"
-    return "higher" if test.mean.value > 0 else "lower"
+    word = "higher" if test.mean.value > 0 else "lower"
+    return "; ".join(filter(None, (word, detail)))
 
 
 def describe_needed_seeds(
