@@ -1,10 +1,13 @@
 """The probe in a report: its row, its star, and its depth profile."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from tests.support import own_data, quick
 from tf_transfer import train
+from tf_transfer.comparison.estimates import Ranged
 from tf_transfer.reports import (
     approaches,
     figures,
@@ -90,6 +93,17 @@ def test_its_star_is_in_the_first_figure(rows):
     names = [text.get_text() for text in legend.texts]
     assert "1 the probe" in names  # it traces nothing: its time is compared
     assert "*" in [line.get_marker() for line in axis.lines]
+
+
+@pytest.mark.parametrize("weights, is_drawn", [(99.5, False), (90.0, True)])
+def test_approaches_without_times_that_train_the_same_have_no_figure(
+    rows, weights, is_drawn
+):
+    equal = [
+        replace(row, is_baseline=False, time=Ranged(), weights=weights)
+        for row in rows
+    ]
+    assert (figures.draw_costs(equal, 1.0) is not None) == is_drawn
 
 
 def test_its_depth_profile_is_a_figure(study):

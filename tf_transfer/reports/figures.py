@@ -253,7 +253,8 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         margin: The largest accepted loss, in points.
 
     Returns:
-        Nothing without a comparison, or if there are too many.
+        Nothing without a comparison, if there are too many, or if all approaches
+        train the same weights and have no times.
     """
     rows = decisions.take_headline(rows)
     points = [row for row in rows if row.difference.is_known]
@@ -273,6 +274,8 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         ]
         trained = [row for row in points if not row.is_baseline]
     is_timed = all(row.time.is_known for row in trained)
+    if not is_timed and all(abs(row.weights - 100) < 1 for row in trained):
+        return None
     # Long names take several lines of the legend.
     lines = sum(len(textwrap.wrap(row.name, LEGEND_WIDTH)) for row in points)
     figure, [axis] = make_panels(1, 2.8 + 0.2 * lines)
