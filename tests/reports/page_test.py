@@ -155,7 +155,7 @@ def test_a_verdict_has_its_word_figures_and_reason():
     text = page_lib.to_html(
         make_page(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
     )
-    [claim] = parts_of(text[: text.index("Claims without enough")], "li")[-1:]
+    [claim] = parts_of(text[: text.index("Claims without a result")], "li")[-1:]
     claim = html.unescape(re.sub(r"<.*?>|\s+", " ", claim))
     assert "✓ agrees" in claim and "-5 points" in claim
     assert re.search(r"-5.00 points \(-5.\d+ to -4.\d+\), n = 3", claim)
