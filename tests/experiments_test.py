@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 
-import msgspec
 import pytest
 
 from tests.support import commands, cs224n_runs, run_files, stacking_data
@@ -288,34 +287,29 @@ def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):
         assert settings.frozen_prefix == "live"
 
 
-@pytest.mark.parametrize(
-    "name, blocks",
-    [
-        ("embedded", [4, 2, 1]),
-        ("embedded_tweets", [4, 2, 1]),
-        ("embedded_cola", [2]),
-    ],
-)
-def test_a_grid_of_methods_gives_each_method_equally_many_rates(
-    name, blocks, tmp_path
+def test_the_grid_of_methods_gives_each_method_equally_many_rates(
+    tmp_path, monkeypatch
 ):
-    path = os.path.join(commands.ROOT, f"experiments/methods/{name}.json")
-    grid = grid_lib.read_grid(path)
-    flags = {"model": "minilm", "data": "sample"}
-    grid = msgspec.structs.replace(grid, flags=flags)
-    rates = {}
-    for run in grid_lib.expand(path, grid, str(tmp_path)):
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    name = os.path.join(commands.ROOT, "experiments/methods/embedded.json")
+    grid = grid_lib.read_grid(name)
+    tried = collections.defaultdict(list)
+    for run in grid_lib.expand(name, grid, str(tmp_path)):
         settings = run.settings
-        what = settings.approach, settings.head, settings.runs_cached
-        where = settings.task, *what
-        rates.setdefault(where, []).append((settings.lr, settings.seed))
-    # Everywhere, and some blocks from the cache; where there are more than two,
-    # full in the last 2 live, too, and two probes.
-    others = 3 * int(len(blocks) > 1)
-    tasks = {task for task, *_ in rates}
-    assert len(rates) == len(tasks) * (4 * (1 + len(blocks)) + others)
-    for (_, approach, *_), tried in rates.items():
-        # Everything, which all else is held against, has more seeds.
-        seeds = 6 if others and approach == "fine_tuning" else 3
-        assert len(tried) == 4 * seeds == len(set(tried))
-        assert len({lr for lr, _ in tried}) == 4
+        where = settings.task, settings.approach, settings.runs_cached
+        tried[where].append((settings.lr, settings.seed))
+    methods = {"fine_tuning", "all_lora8", "all_bias", "all_norm"}
+    last = {f"last_2{name}" for name in ("", "_lora8", "_bias", "_norm")}
+    more = {"last_4", "last_1", "head"}
+    for task, approaches in (
+        ("sst2", methods | last | more),
+        ("stsb", methods | last | more),
+        ("cola", methods | last),
+    ):
+        found = {one for name, one, _ in tried if name == task}
+        assert found == approaches
+    for (_, approach, cached), runs in tried.items():
+        assert cached == (approach not in methods)
+        assert len(runs) == 9 == len(set(runs))
+        assert len({lr for lr, _ in runs}) == 3
