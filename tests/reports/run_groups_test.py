@@ -257,6 +257,12 @@ def test_an_example_above_the_majority_baseline_is_not_shown_to_be_above_it(
     assert run_groups.did_not_train(runs) == failed
 
 
+def test_runs_without_epochs_are_judged_by_their_score():
+    runs = made_up.make_runs(made_up.make_paper(), "rte", ALL, [80, 80.2, 80.4])
+    frame = runs_lib.runs_frame([replace(run, epochs=[]) for run in runs])
+    assert not run_groups.did_not_train(frame, "last_score")
+
+
 def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
     runs = made_up.make_runs(
         made_up.make_paper(),

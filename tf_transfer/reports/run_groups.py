@@ -400,7 +400,7 @@ def did_not_train(runs: pd.DataFrame, measure: str = "score") -> bool:
             they had learned by the selected epoch are not above the baseline.
     """
     score, majority = runs.score.to_numpy(), float(runs.majority.mean())
-    if measure == "last_score":
+    if measure == "last_score" and all(run.epochs for run in runs.record):
         score = np.array(runs_lib.measure_all(measure, runs))
     failed = (score <= runs.majority + 1e-9) | runs.one_answer.to_numpy(bool)
     if failed.mean() >= 0.5:
