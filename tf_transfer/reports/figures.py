@@ -253,8 +253,8 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
         margin: The largest accepted loss, in points.
 
     Returns:
-        Nothing without a comparison, if there are too many, or if all approaches
-        train the same weights and have no times.
+        Nothing without a comparison, if there are too many, or if all
+        approaches train the same weights and have no times.
     """
     rows = decisions.take_headline(rows)
     points = [row for row in rows if row.difference.is_known]
