@@ -48,8 +48,8 @@ class Settings(Fields):
     flops: float = setting(
         None,
         "Operations per second of the device, for the time that --dry_run "
-        "prints, such as 30e12 of a GPU. Unset: those of the last finished "
-        "run of this machine.",
+        "prints, such as 30e12 of a GPU. Unset: the time is estimated by "
+        "finished runs of this machine.",
         at_least=1,
     )
     jobs: int = setting(

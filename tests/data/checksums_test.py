@@ -67,4 +67,4 @@ def test_the_shared_files_are_as_listed(capsys):
     if not os.path.isdir(shared):
         pytest.skip("needs ../shared")
     check.check(shared)
-    assert "30 files as in docs" in capsys.readouterr().out
+    assert "28 files as in docs" in capsys.readouterr().out

@@ -114,9 +114,9 @@ def explain_table(margin: float) -> str:
     if not margin:
         return times
     return (
-        f"Whether it loses less than {describe_points(margin)}: {YES} and {NO} "
-        "are shown at 5 % (Holm), and of what is open it says how many seeds "
-        f"would decide. {times}"
+        f"*Loses < {describe_points(margin)}*: {YES} or {NO} where that is "
+        "shown at 5 % (Holm), else *open* and how many seeds would decide. "
+        f"{times}"
     )
 
 

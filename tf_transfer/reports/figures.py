@@ -312,8 +312,8 @@ def draw_costs(rows: Sequence[decisions.Row], margin: float) -> Figure | None:
     )
     if any(row.is_baseline for row in points):
         caption += (
-            " Star: a regression on the frozen encoder, or words; at 0 where "
-            "its time is not compared."
+            " Star: a baseline, the probe or TF-IDF; at 0 % where its time is "
+            "not compared."
         )
     return finish(figure, names, "costs", caption)
 
