@@ -22,32 +22,28 @@ from tf_transfer.sweeps import grid as grid_lib, states
 from tf_transfer.tweets import experiment as tweets
 
 
-def test_the_grid_of_the_prefix_cache_is_sixty_runs_in_pairs(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize("name, runs", [("grid", 60), ("grid_mpnet", 9)])
+def test_each_live_run_of_the_prefix_cache_has_two_cached_ones(
+    name, runs, tmp_path, monkeypatch
 ):
-    monkeypatch.chdir(commands.ROOT)
-    path = "experiments/prefix_cache/grid.json"
-    runs = grid_lib.expand(path, grid_lib.read_grid(path), str(tmp_path))
-    pairs = collections.defaultdict(list)
-    for run in runs:
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    path = os.path.join(commands.ROOT, f"experiments/prefix_cache/{name}.json")
+    grid = grid_lib.read_grid(path)
+    groups = collections.defaultdict(list)
+    for run in grid_lib.expand(path, grid, str(tmp_path)):
         key = dict(run.directory.key)
-        pairs[
-            json.dumps(
-                {
-                    name: value
-                    for name, value in key.items()
-                    if name != "frozen_prefix" and name not in CACHING
-                },
-                sort_keys=True,
-            )
-        ].append(key["frozen_prefix"])
-    assert len(runs) == 60 and len(pairs) == 30
-    assert all(sorted(pair) == ["cached", "live"] for pair in pairs.values())
-    [settings] = {
-        (run.settings.batch_size, run.settings.max_epochs, run.settings.dropout)
-        for run in runs
-    }
-    assert settings == (16, 5, 0.1)
+        ways = key.pop("frozen_prefix"), key.pop("precision")
+        for option in CACHING:
+            key.pop(option, None)
+        groups[json.dumps(key, sort_keys=True)].append(ways)
+    assert 3 * len(groups) == runs
+    for ways in groups.values():
+        assert sorted(ways) == [
+            ("cached", "float32"),
+            ("cached", "mixed_bfloat16"),
+            ("live", "float32"),
+        ]
 
 
 # === Grids ===
