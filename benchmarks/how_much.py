@@ -27,7 +27,7 @@ from tf_transfer.comparison import decisions
 from tf_transfer.comparison.decisions import NO
 from tf_transfer.comparison.run_record import RunRecord
 from tf_transfer.config import command_line
-from tf_transfer.reports import advice, study as study_lib, summary
+from tf_transfer.reports import advice, study as study_lib, summary, verdicts
 from tf_transfer.reports.run_groups import FAILED, group_by
 from tf_transfer.reports.study import Study
 from tf_transfer.utils import files, formatting
@@ -344,7 +344,7 @@ def make_verdicts(results: Results) -> str:
     heads = [
         "paper",
         "encoder",
-        *verdicts_by_encoder.OUTCOMES,
+        *verdicts.OUTCOMES.values(),
         "claims without a result",
     ]
     rows = [heads, ["---"] * len(heads)]

@@ -7,11 +7,14 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tf_transfer.reports import claims as claims_lib, page, verdicts
+from tf_transfer.reports import claims as claims_lib, page
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.verdicts import NO_RESULT, UNCLEAR, Verdict
-
-OUTCOMES = tuple(verdicts.OUTCOMES.values())
+from tf_transfer.reports.verdicts import (
+    NO_RESULT,
+    OUTCOMES,
+    UNCLEAR,
+    Verdict,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,4 +130,4 @@ def count_outcomes(
         if study.experiment == paper and study.paper is not None
         for claim in study.paper.claims
     }
-    return [counts[one] for one in OUTCOMES], len(claims - judged)
+    return [counts[one] for one in OUTCOMES.values()], len(claims - judged)

@@ -420,8 +420,7 @@ def _list_findings(
         Finding(True, agrees, conjunction(inside, needed)),
         Finding(False, contradicts, conjunction(outside, count - needed + 1)),
     ]
-    has_size = claim.published and claim.kind != "equal"
-    if is_comparable and has_size and claim.over == "mean":
+    if is_comparable and sizes[0] and claim.over == "mean":
         half = scale(claim, claim.published / 2)
         p = single[0].p_within(*sorted((half, -math.copysign(math.inf, half))))
         reason = "any difference is below half of the published one"
