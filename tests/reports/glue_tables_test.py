@@ -24,6 +24,7 @@ def write(
     lr=None,
     seconds=100.0,
     schedule="constant",
+    frozen_prefix="live",
     **changes,
 ):
     """Two seeds half a point around final scores, four epochs each."""
@@ -35,7 +36,12 @@ def write(
             record = made_up.make_record(
                 PAPER,
                 task,
-                {"trainable_layers": layers, "lr": rate, "schedule": schedule},
+                {
+                    "trainable_layers": layers,
+                    "lr": rate,
+                    "schedule": schedule,
+                    "frozen_prefix": frozen_prefix,
+                },
                 seed,
                 [final - 6 + by, final - 4 + by, final - 2 + by, final + by],
                 seconds=seconds * SHARES[layers],
@@ -219,3 +225,18 @@ def test_figure_2_has_the_score_and_the_time_of_each_task():
     ]
     assert fine_tuning == pytest.approx([400, 800])
     assert last_4 == pytest.approx([512, 256])
+
+
+def test_figure_2_has_cached_runs_where_no_live_one_ran():
+    figure, *_ = tables.list_figures(
+        collect(
+            *(write({"all": 70}, lr=lr) for lr in (2e-5, 1e-3)),
+            *(
+                write({"4": 68}, lr=lr, frozen_prefix="cached")
+                for lr in (2e-5, 1e-3)
+            ),
+        )
+    )
+    for axis in figure.render.args[0].axes:
+        _, last_4 = axis.containers
+        assert len(last_4.lines[0].get_xdata()) == 2

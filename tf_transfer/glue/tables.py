@@ -233,11 +233,12 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
     """Yields figure 2: score and training time of each task at both rates."""
     scores, times = {}, {}
     rates: set[float] = set()
-    live = study.runs[~study.runs.cached]
     for (task, name), at_best_rate in find_runs(study).items():
-        # All rates, with the same schedule.
-        is_so = live.trains.isin(at_best_rate.trains)
-        runs = live[is_so & (live.task == TASKS[task])]
+        # All rates, with the same schedule, and all cached or all live.
+        is_so = study.runs.task == TASKS[task]
+        for setting in ("trains", "cached"):
+            is_so &= study.runs[setting].isin(at_best_rate[setting])
+        runs = study.runs[is_so]
         if runs.lr.nunique() > 1:
             rates |= {*runs.lr}
             timed = runs[runs.timed].groupby("lr")
